@@ -1,1 +1,13 @@
-//! (room: codec)
+//! The bytes of a stored value: ten bytes of header, one MessagePack object, a checksum.
+//!
+//! [`seal`] writes them, [`open`] reads them and every older form that the peer left in its files.
+//! [`msgpack`] works on bytes; [`Value`] is the tree for the few places that must look inside.
+
+mod cbor;
+mod legacy;
+pub mod msgpack;
+mod stored;
+mod value;
+
+pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
+pub use value::Value;
