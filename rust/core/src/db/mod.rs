@@ -1,1 +1,10 @@
-//! (room: db)
+//! The only opener of SQLite: flags, schema, transactions, locks.
+
+pub mod fault;
+pub mod ffi;
+pub mod fork;
+pub mod open;
+pub mod pages;
+pub mod registry;
+pub mod schema;
+pub mod service;

@@ -1,0 +1,232 @@
+//! The one seam through which events enter the log.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::ErrorCode;
+
+use super::handle::{Durability, Inner, State, Txn};
+use super::ledger::{self, COUNTER_KEY, Ledger, last_number_by_scan};
+use super::value::Payload;
+use crate::codec::{self, msgpack};
+use crate::db::schema::Table;
+use crate::error::{Error, Result};
+use crate::model::{Draft, EventId, Namespace};
+
+/// How many events and how long a batch of `Durability::Batch` may stay open.
+pub const BATCH: (usize, Duration) = (256, Duration::from_millis(50));
+
+/// How old the stored counter may get before an append writes it.
+const COUNTER_AGE: Duration = Duration::from_secs(1);
+
+/// What the log gave an event.
+#[derive(Debug, Clone)]
+pub struct Appended {
+    /// The event's key.
+    pub key: Vec<u8>,
+    /// Its id.
+    pub id: EventId,
+    /// The event as it is stored: one `MessagePack` map with every stamp.
+    pub body: Vec<u8>,
+}
+
+impl Inner {
+    /// Appends `drafts` to the log of `agent` in one transaction.
+    pub(super) fn append(&self, agent: &str, drafts: &[Draft]) -> Result<Vec<Appended>> {
+        const ACTION: &str = "append to";
+        self.check_process(ACTION)?;
+        if self.source.is_some() {
+            return Err(Error::ReadOnly { path: self.path.clone(), action: ACTION });
+        }
+        check_name(agent)?;
+        let now = self.clock.now();
+        let mut state = self.lock();
+        if self.options.durability == Durability::Batch {
+            let appended = self.append_to_batch(&mut state, agent, drafts, now)?;
+            drop(state);
+            self.after_commit(0, ACTION)?;
+            return Ok(appended);
+        }
+        let appended =
+            self.write_locked(&mut state, ACTION, |txn| append_in(txn, agent, drafts, now))?;
+        let ticket = self.sync.committed();
+        drop(state);
+        self.after_commit(ticket, ACTION)?;
+        Ok(appended)
+    }
+
+    fn append_to_batch(&self, state: &mut State, agent: &str, drafts: &[Draft], now: f64) -> Result<Vec<Appended>> {
+        const ACTION: &str = "append to";
+        if state.batch.is_none() {
+            self.begin(state, ACTION)?;
+            state.batch = Some((Instant::now(), 0));
+        }
+        let outcome = self.run_in_txn(state, ACTION, |txn| append_in(txn, agent, drafts, now));
+        match outcome {
+            Ok((appended, made)) => {
+                state.known.extend(made);
+                let full = state.batch.as_mut().is_some_and(|(since, count)| {
+                    *count += drafts.len();
+                    *count >= BATCH.0 || since.elapsed() >= BATCH.1
+                });
+                if full {
+                    self.commit_batch(state, ACTION)?;
+                }
+                Ok(appended)
+            }
+            Err(error) => {
+                // What the batch holds already was returned to callers: it is kept.
+                state.ledger = None;
+                if state.connection.as_ref().is_none_or(rusqlite::Connection::is_autocommit) {
+                    state.batch = None;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits the open batch, if there is one.
+    pub(super) fn commit_batch(&self, state: &mut State, action: &'static str) -> Result<()> {
+        if state.batch.take().is_some() {
+            self.commit(state, action)?;
+        }
+        Ok(())
+    }
+}
+
+/// An agent's name is the start of keys; the empty one would make keys that nothing owns.
+fn check_name(agent: &str) -> Result<()> {
+    if agent.is_empty() {
+        return Err(Error::invalid("agent: the name of an agent must not be empty"));
+    }
+    Ok(())
+}
+
+/// Appends inside a transaction that somebody else commits.
+pub(super) fn append_in(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Result<Vec<Appended>> {
+    let fault = txn.fault("append to");
+    txn.ensure_table(Table::Events).map_err(&fault)?;
+    if txn.ledger.is_none() {
+        *txn.ledger = Some(Ledger::load(txn.connection).map_err(&fault)?);
+    }
+    let mut appended = Vec::with_capacity(drafts.len());
+    let mut counter_due = false;
+    for draft in drafts {
+        let (event, given) = append_one(txn, agent, draft, now)?;
+        counter_due |= given;
+        appended.push(event);
+    }
+    let aged = txn.counter_written.is_none_or(|written| written.elapsed() >= COUNTER_AGE);
+    if counter_due || aged {
+        write_counter(txn).map_err(&fault)?;
+    }
+    Ok(appended)
+}
+
+/// Stores the highest id for readers that do not look at the log.
+pub(super) fn write_counter(txn: &mut Txn<'_>) -> rusqlite::Result<()> {
+    let Some(ledger) = txn.ledger.as_mut() else { return Ok(()) };
+    ledger.refresh(txn.connection)?;
+    let payload = Payload::integer(ledger.max_id);
+    txn.ensure_table(Table::State)?;
+    txn.connection
+        .prepare_cached(Table::State.sql().put)?
+        .execute((COUNTER_KEY, payload.seal(Table::State, COUNTER_KEY).as_ref()))?;
+    *txn.counter_written = Some(Instant::now());
+    Ok(())
+}
+
+fn append_one(txn: &mut Txn<'_>, agent: &str, draft: &Draft, now: f64) -> Result<(Appended, bool)> {
+    let fault = txn.fault("append to");
+    let connection = txn.connection;
+    let ledger = txn.ledger.as_mut().ok_or_else(|| txn.inner.closed("append to"))?;
+    ledger.refresh(connection).map_err(&fault)?;
+    let max_id = ledger.max_id;
+    let space = ledger.space(connection, agent).map_err(&fault)?;
+    let id = draft.given_id.unwrap_or(max_id + 1);
+    if space.next == 0 {
+        ledger::register(connection, agent, Some(true)).map_err(&fault)?;
+    }
+    let body = assemble(draft, id, now);
+    let log = Namespace::events(agent);
+    let mut key = log.key(space.next);
+    let mut stored = codec::seal(Table::Events.name(), &key, &body);
+    loop {
+        let inserted = connection
+            .prepare_cached(Table::Events.sql().insert)
+            .and_then(|mut insert| insert.execute((&key, &stored)));
+        match inserted {
+            Ok(_) => break,
+            // The numbers of this log have gaps: nothing is overwritten, the next free one is taken.
+            Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                let last = last_number_by_scan(connection, &log, Table::Events).map_err(&fault)?;
+                space.next = last.map_or(0, |last| last + 1).max(space.next + 1);
+                key = log.key(space.next);
+                stored = codec::seal(Table::Events.name(), &key, &body);
+            }
+            Err(source) => return Err(fault(source)),
+        }
+    }
+    if id <= space.last_id && space.ordered != Some(false) {
+        connection
+            .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")
+            .and_then(|mut update| update.execute([agent]))
+            .map_err(&fault)?;
+        space.ordered = Some(false);
+    }
+    space.next += 1;
+    space.last_id = space.last_id.max(id);
+    let turn = draft.stamps.turn_index.or(draft.own_turn);
+    space.last_turn = turn.or(space.last_turn);
+    let given = draft.given_id.is_some();
+    ledger.max_id = max_id.max(id);
+    if let (Some(branches), Some(turn)) = (ledger.branches.get_mut(agent), turn)
+        && let Some(branch) = msgpack::field(&body, "branch_id").and_then(msgpack::as_i64)
+    {
+        let highest = branches.entry(turn).or_insert(0);
+        *highest = branch.max(*highest);
+    }
+    Ok((Appended { key, id: EventId(id), body }, given))
+}
+
+/// Puts payload and stamps together: the payload's fields first, in the caller's order.
+fn assemble(draft: &Draft, id: i64, now: f64) -> Vec<u8> {
+    let stamps = &draft.stamps;
+    let spawned =
+        stamps.spawned_in_turn.or(if draft.has_spawned { None } else { stamps.turn_index });
+    let path = stamps.parent_branch_path.as_deref();
+    let extra = 2
+        + usize::from(stamps.turn_index.is_some())
+        + usize::from(spawned.is_some())
+        + usize::from(stamps.branch_id.is_some())
+        + usize::from(path.is_some())
+        + usize::from(!draft.has_ts);
+    let mut body = Vec::with_capacity(draft.pairs.len() + 96);
+    msgpack::put_map_header(&mut body, draft.count + extra);
+    body.extend_from_slice(&draft.pairs);
+    msgpack::put_str(&mut body, "type");
+    msgpack::put_str(&mut body, &draft.event_type);
+    msgpack::put_str(&mut body, "event_id");
+    msgpack::put_i64(&mut body, id);
+    let numbers =
+        [("turn_index", stamps.turn_index), ("spawned_in_turn", spawned), ("branch_id", stamps.branch_id)];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            msgpack::put_str(&mut body, name);
+            msgpack::put_i64(&mut body, number);
+        }
+    }
+    if let Some(path) = path {
+        msgpack::put_str(&mut body, "parent_branch_path");
+        msgpack::put_list_header(&mut body, path.len());
+        for (turn, branch) in path {
+            msgpack::put_list_header(&mut body, 2);
+            msgpack::put_i64(&mut body, *turn);
+            msgpack::put_i64(&mut body, *branch);
+        }
+    }
+    if !draft.has_ts {
+        msgpack::put_str(&mut body, "ts");
+        msgpack::put_f64(&mut body, now);
+    }
+    body
+}

@@ -1,0 +1,168 @@
+//! Reading snapshots back: the newest list, the list of a turn, what turns there are.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::head::{Part, Record, agent_number, messages_of, newest_id, open_segment, row_id};
+use super::peer;
+use super::tag::{Path, Tag};
+use crate::bundle::handle::Inner;
+use crate::bundle::value::Payload;
+use crate::codec::{Value, msgpack};
+use crate::db::schema::has_table;
+use crate::error::{Error, Result};
+
+const ACTION: &str = "read the snapshots of";
+
+/// The messages of a snapshot as they are stored.
+#[derive(Debug)]
+pub enum Conversation {
+    /// Lists to be read one after the other.
+    Lists(Vec<Vec<u8>>),
+    /// One value that another program wrote: a list, or an older form.
+    Whole(Payload),
+}
+
+/// One turn that has a snapshot.
+#[derive(Debug, Clone)]
+pub struct SnapshotInfo {
+    /// The turn.
+    pub turn: i64,
+    /// How many messages it has.
+    pub messages: usize,
+    /// When it was taken, seconds since 1970.
+    pub ts: f64,
+    /// The branch of the turn, where the runtime named one.
+    pub branch: Option<i64>,
+    /// The highest event that the messages include, where the runtime named one.
+    pub watermark: Option<i64>,
+}
+
+impl Inner {
+    /// The messages of the newest snapshot, or of the newest one of `turn`.
+    pub(in crate::bundle) fn load_snapshot(&self, agent: &str, turn: Option<i64>) -> Result<Option<Conversation>> {
+        self.read(ACTION, |connection| match turn {
+            None => newest(self, connection, agent),
+            Some(turn) => of_turn(self, connection, agent, turn),
+        })
+    }
+
+    /// The turns that have a snapshot, in the order in which they were last taken.
+    pub(in crate::bundle) fn snapshots(&self, agent: &str) -> Result<Vec<SnapshotInfo>> {
+        self.read(ACTION, |connection| {
+            let fault = self.fault(ACTION);
+            let Some(number) = agent_number(connection, agent).map_err(&fault)? else { return Ok(Vec::new()) };
+            let ids: Vec<i64> = connection
+                .prepare_cached("SELECT max(id) FROM amber_snapshot WHERE agent = ?1 GROUP BY turn ORDER BY 1")
+                .and_then(|mut select| select.query_map([number], |row| row.get(0))?.collect())
+                .map_err(&fault)?;
+            ids.into_iter().map(|id| Ok(describe(&record(self, connection, id)?))).collect()
+        })
+    }
+
+    /// The record of the deepest snapshot whose lineage the target continues; ties go to the higher watermark.
+    pub(in crate::bundle) fn load_branch_snapshot(&self, agent: &str, target: &Path) -> Result<Option<Value>> {
+        self.read(ACTION, |connection| peer::branch_snapshot(self, connection, agent, target))
+    }
+}
+
+fn describe(record: &Record) -> SnapshotInfo {
+    let (branch, watermark) = match &record.tag {
+        Tag::Plain => (None, None),
+        Tag::Branch { branch, watermark, .. } => {
+            (branch.get("branch_id").and_then(Value::as_i64), Some(*watermark))
+        }
+    };
+    SnapshotInfo { turn: record.turn, messages: record.messages, ts: record.ts, branch, watermark }
+}
+
+fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Conversation>> {
+    let fault = inner.fault(ACTION);
+    let row = peer::conversation_row(connection, agent).map_err(&fault)?;
+    let number = agent_number(connection, agent).map_err(&fault)?;
+    let id = match number {
+        Some(number) => newest_id(connection, number).map_err(&fault)?,
+        None => 0,
+    };
+    if let Some(stored) = row {
+        let written = peer::written(connection, agent).map_err(&fault)?;
+        let is_ours = written.is_some_and(|written| written.check == peer::check_of(&stored));
+        if id == 0 || !is_ours || written.is_some_and(|written| written.snapshot == id) {
+            return peer::open_conversation(inner, agent, &stored).map(Some);
+        }
+    }
+    match number {
+        Some(number) if id > 0 => lists(inner, connection, number, id).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn of_turn(inner: &Inner, connection: &Connection, agent: &str, turn: i64) -> Result<Option<Conversation>> {
+    let fault = inner.fault(ACTION);
+    let Some(number) = agent_number(connection, agent).map_err(&fault)? else { return Ok(None) };
+    let id: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM amber_snapshot WHERE agent = ?1 AND turn = ?2")
+        .and_then(|mut select| select.query_row((number, turn), |row| row.get(0)))
+        .map_err(&fault)?;
+    id.map(|id| lists(inner, connection, number, id)).transpose()
+}
+
+/// The messages of one snapshot, as lists.
+pub(super) fn lists(inner: &Inner, connection: &Connection, agent: i64, id: i64) -> Result<Conversation> {
+    let mut record = record(inner, connection, id)?;
+    let mut bodies = segments(inner, connection, agent, &mut record.parts)?;
+    for (body, part) in bodies.iter_mut().zip(&record.parts) {
+        if !part.whole {
+            let messages = messages_of(body, part.take)
+                .ok_or_else(|| damaged(inner, part.segment, "it has fewer messages than a snapshot takes"))?;
+            let mut cut = Vec::with_capacity(body.len());
+            msgpack::put_list_header(&mut cut, messages.len());
+            messages.iter().for_each(|message| cut.extend_from_slice(message));
+            *body = cut;
+        }
+    }
+    Ok(Conversation::Lists(bodies))
+}
+
+/// Reads the row of one snapshot.
+pub(super) fn record(inner: &Inner, connection: &Connection, id: i64) -> Result<Record> {
+    let stored: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT body FROM amber_snapshot WHERE id = ?1")
+        .and_then(|mut select| select.query_row([id], |row| row.get(0)).optional())
+        .map_err(inner.fault(ACTION))?;
+    let stored = stored.ok_or_else(|| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), "the row is missing"))?;
+    Record::open(id, &stored).map_err(|what| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), what))
+}
+
+/// Reads the segments of `parts` and notes how much of each is meant.
+pub(super) fn segments(
+    inner: &Inner,
+    connection: &Connection,
+    agent: i64,
+    parts: &mut [Part],
+) -> Result<Vec<Vec<u8>>> {
+    let fault = inner.fault(ACTION);
+    let mut select = connection
+        .prepare_cached("SELECT body FROM amber_segment WHERE id = ?1")
+        .map_err(&fault)?;
+    let mut bodies = Vec::with_capacity(parts.len());
+    for part in parts {
+        let id = row_id(agent, part.segment);
+        let stored: Option<Vec<u8>> = select.query_row([id], |row| row.get(0)).optional().map_err(&fault)?;
+        let stored = stored.ok_or_else(|| damaged(inner, id, "the row is missing"))?;
+        let body = open_segment(id, &stored).map_err(|what| damaged(inner, id, &what))?;
+        let count = msgpack::list_header(&body).map_or(0, |(count, _)| count);
+        part.take = part.take.min(count);
+        part.whole = part.take == count;
+        bodies.push(body);
+    }
+    Ok(bodies)
+}
+
+fn damaged(inner: &Inner, id: i64, what: &str) -> Error {
+    Error::damaged(&inner.path, format!("amber_segment[{id}]"), what)
+}
+
+/// Whether the file has snapshots of every turn at all.
+pub(in crate::bundle) fn has_snapshots(connection: &Connection) -> rusqlite::Result<bool> {
+    has_table(connection, "amber_snapshot")
+}

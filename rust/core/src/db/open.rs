@@ -1,0 +1,125 @@
+//! The only place that opens a database, with its flags and pragmas.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::translate;
+use super::fork;
+use crate::error::{Error, Result};
+
+/// How long a writer waits for another one.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a page in files made here: an event row rewrites a few of them, so small ones cost least.
+const PAGE_SIZE: u32 = 1024;
+const STATEMENTS: usize = 96;
+
+/// Opens `path` for reading and writing, making the file where there is none.
+pub fn writable(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let connection = connect(path, path, flags)?;
+    let pragmas = format!(
+        "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
+         PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+    );
+    connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Opens a second connection that reads what the writer of this process commits.
+pub fn reader(path: &Path) -> Result<Connection> {
+    let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection
+        .execute_batch("PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
+        .map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Opens a connection that does nothing but checkpoint.
+pub fn checkpointer(path: &Path) -> Result<Connection> {
+    let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection
+        .execute_batch("PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;")
+        .map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Opens a file that nobody writes while it is read: no lock is taken and no file made beside it.
+pub fn immutable(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = connect(&immutable_uri(path), path, flags)?;
+    connection
+        .execute_batch("PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
+        .map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Opens a database that lives in memory alone.
+pub fn in_memory() -> Result<Connection> {
+    fork::watch();
+    Connection::open_in_memory().map_err(|source| translate(Path::new(":memory:"), "open", &source))
+}
+
+fn connect(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection> {
+    fork::watch();
+    let connection = Connection::open_with_flags(target, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|source| open_error(path, &source))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.busy_handler(Some(wait_turn)).map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+fn open_error(path: &Path, source: &rusqlite::Error) -> Error {
+    match std::fs::metadata(path) {
+        Err(found) if found.kind() == std::io::ErrorKind::NotFound && !path.parent().is_some_and(Path::is_dir) => {
+            Error::NotFound { path: path.to_owned() }
+        }
+        _ => translate(path, "open", source),
+    }
+}
+
+thread_local! {
+    static WAITING_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Waits in short steps, so that a writer gets its turn soon after the lock is free.
+fn wait_turn(attempt: i32) -> bool {
+    const SHORT: Duration = Duration::from_micros(50);
+    const LONG: Duration = Duration::from_millis(1);
+    let started = WAITING_SINCE.with(|since| {
+        if attempt == 0 {
+            since.set(Some(Instant::now()));
+        }
+        since.get()
+    });
+    if started.is_some_and(|started| started.elapsed() > BUSY_TIMEOUT) {
+        return false;
+    }
+    std::thread::sleep(if attempt < 40 { SHORT } else { LONG });
+    true
+}
+
+#[cfg(unix)]
+fn immutable_uri(path: &Path) -> PathBuf {
+    use std::fmt::Write;
+    use std::os::unix::ffi::OsStrExt;
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
+            uri.push(char::from(*byte));
+        } else if write!(uri, "%{byte:02X}").is_err() {
+            break;
+        }
+    }
+    uri.push_str("?immutable=1");
+    PathBuf::from(uri)
+}
+
+#[cfg(not(unix))]
+fn immutable_uri(path: &Path) -> PathBuf {
+    let text = path.to_string_lossy().replace('\\', "/").replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    PathBuf::from(format!("file:/{}?immutable=1", text.trim_start_matches('/')))
+}

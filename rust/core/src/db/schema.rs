@@ -1,0 +1,246 @@
+//! Every table of a bundle: the peer's eight, its text index, and the private ones.
+//!
+//! The peer's shapes are those of `docs/format.md`. Private tables start with `amber_`; each can be
+//! rebuilt from the peer's tables but for the older snapshots in `amber_segment`.
+
+use rusqlite::{Connection, OptionalExtension};
+
+/// The newest `meta.format_version` that is understood.
+pub const FORMAT_VERSION: i64 = 2;
+/// The version of the private tables.
+pub const PRIVATE_VERSION: i64 = 1;
+
+/// One of the eight key-value tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// One row a field of the session's description.
+    Meta,
+    /// Slots of agents and counters.
+    State,
+    /// The log.
+    Events,
+    /// Messages of channels.
+    Channels,
+    /// Runs of sub-agents.
+    Subagents,
+    /// Records of jobs.
+    Jobs,
+    /// The newest messages of each agent.
+    Conversation,
+    /// One row a turn.
+    TurnRollup,
+}
+
+/// The statements on one key-value table.
+pub struct KvSql {
+    /// Makes the table.
+    pub create: &'static str,
+    /// The value of one key.
+    pub get: &'static str,
+    /// Writes a value over whatever the key held.
+    pub put: &'static str,
+    /// Writes a value under a new key, and fails where the key is taken.
+    pub insert: &'static str,
+    /// Removes a key.
+    pub delete: &'static str,
+    /// Keys and values from a key on.
+    pub scan: &'static str,
+    /// Keys from a key on.
+    pub keys: &'static str,
+    /// Rows after a rowid.
+    pub after: &'static str,
+    /// How many rows there are.
+    pub count: &'static str,
+    /// Keys and values of one length between two keys.
+    pub span: &'static str,
+    /// The same, from the last one.
+    pub span_back: &'static str,
+    /// The last key of one length between two keys.
+    pub last: &'static str,
+    /// The row written last.
+    pub newest: &'static str,
+}
+
+macro_rules! kv_sql {
+    ($table:literal) => {
+        KvSql {
+            create: concat!(
+                "CREATE TABLE IF NOT EXISTS ",
+                $table,
+                " (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)"
+            ),
+            get: concat!("SELECT value FROM ", $table, " WHERE key = ?1"),
+            put: concat!(
+                "INSERT INTO ",
+                $table,
+                " (key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+            ),
+            insert: concat!("INSERT INTO ", $table, " (key, value) VALUES (?1, ?2)"),
+            delete: concat!("DELETE FROM ", $table, " WHERE key = ?1"),
+            scan: concat!("SELECT key, value FROM ", $table, " WHERE key >= ?1 ORDER BY key"),
+            keys: concat!("SELECT key FROM ", $table, " WHERE key >= ?1 ORDER BY key"),
+            after: concat!(
+                "SELECT rowid, key, value FROM ",
+                $table,
+                " WHERE rowid > ?1 ORDER BY rowid LIMIT ?2"
+            ),
+            count: concat!("SELECT count(*) FROM ", $table),
+            span: concat!(
+                "SELECT key, value FROM ",
+                $table,
+                " WHERE key BETWEEN ?1 AND ?2 AND length(key) = ?3 ORDER BY key LIMIT ?4"
+            ),
+            span_back: concat!(
+                "SELECT key, value FROM ",
+                $table,
+                " WHERE key BETWEEN ?1 AND ?2 AND length(key) = ?3 ORDER BY key DESC LIMIT ?4"
+            ),
+            last: concat!(
+                "SELECT key FROM ",
+                $table,
+                " WHERE key BETWEEN ?1 AND ?2 AND length(key) = ?3 ORDER BY key DESC"
+            ),
+            newest: concat!("SELECT key, value FROM ", $table, " ORDER BY rowid DESC LIMIT 1"),
+        }
+    };
+}
+
+impl Table {
+    /// All of them, in the order in which the peer makes them.
+    pub const ALL: [Self; 8] = [
+        Self::Meta,
+        Self::State,
+        Self::Events,
+        Self::Channels,
+        Self::Subagents,
+        Self::Jobs,
+        Self::Conversation,
+        Self::TurnRollup,
+    ];
+
+    /// The table's name in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::State => "state",
+            Self::Events => "events",
+            Self::Channels => "channels",
+            Self::Subagents => "subagents",
+            Self::Jobs => "jobs",
+            Self::Conversation => "conversation",
+            Self::TurnRollup => "turn_rollup",
+        }
+    }
+
+    /// The table of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// Its statements.
+    pub const fn sql(self) -> &'static KvSql {
+        const META: KvSql = kv_sql!("meta");
+        const STATE: KvSql = kv_sql!("state");
+        const EVENTS: KvSql = kv_sql!("events");
+        const CHANNELS: KvSql = kv_sql!("channels");
+        const SUBAGENTS: KvSql = kv_sql!("subagents");
+        const JOBS: KvSql = kv_sql!("jobs");
+        const CONVERSATION: KvSql = kv_sql!("conversation");
+        const TURN_ROLLUP: KvSql = kv_sql!("turn_rollup");
+        match self {
+            Self::Meta => &META,
+            Self::State => &STATE,
+            Self::Events => &EVENTS,
+            Self::Channels => &CHANNELS,
+            Self::Subagents => &SUBAGENTS,
+            Self::Jobs => &JOBS,
+            Self::Conversation => &CONVERSATION,
+            Self::TurnRollup => &TURN_ROLLUP,
+        }
+    }
+}
+
+/// Tables that are made together, when the first of them is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// What we know of the file beyond its rows.
+    Private,
+    /// The log, its owners and the trigger that notices rows of other writers.
+    Log,
+    /// Snapshots of every turn.
+    Snapshot,
+    /// The keyword index that our searches use.
+    Text,
+    /// The keyword index that the peer's searches use.
+    PeerText,
+}
+
+const PRIVATE: &str = "\
+CREATE TABLE IF NOT EXISTS kohakuvault_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT OR IGNORE INTO kohakuvault_meta (key, value) VALUES ('kv_features', 'auto_pack_v1');
+CREATE TABLE IF NOT EXISTS amber_meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+INSERT OR IGNORE INTO amber_meta (name, value) VALUES ('version', 1);";
+
+/// A value that we sealed ends in `C1 A5` and eight bytes of checksum; any other row is somebody else's.
+const LOG: &str = "\
+CREATE TABLE IF NOT EXISTS events (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS amber_namespace (name TEXT PRIMARY KEY, ordered INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS amber_foreign (row INTEGER PRIMARY KEY, rewritten INTEGER NOT NULL);
+CREATE TRIGGER IF NOT EXISTS amber_event_added AFTER INSERT ON events
+WHEN substr(NEW.value, -10, 2) <> x'C1A5'
+BEGIN INSERT OR REPLACE INTO amber_foreign VALUES (NEW.rowid, 0); END;
+CREATE TRIGGER IF NOT EXISTS amber_event_rewritten AFTER UPDATE ON events
+BEGIN INSERT OR REPLACE INTO amber_foreign VALUES (NEW.rowid, 1); END;";
+
+const SNAPSHOT: &str = "\
+CREATE TABLE IF NOT EXISTS amber_agent (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS amber_segment (id INTEGER PRIMARY KEY, messages INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS amber_snapshot (id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, turn INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS amber_snapshot_turn ON amber_snapshot (agent, turn);";
+
+const TEXT: &str = "\
+CREATE TABLE IF NOT EXISTS amber_block (id INTEGER PRIMARY KEY, source TEXT NOT NULL, agent TEXT NOT NULL, type TEXT NOT NULL, event_id INTEGER NOT NULL);
+CREATE VIRTUAL TABLE IF NOT EXISTS amber_text USING fts5(body, whole, content='', contentless_delete=1);";
+
+const PEER_TEXT: &str = "\
+CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);
+CREATE TABLE IF NOT EXISTS fts_values (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);";
+
+impl Group {
+    /// The statements that make the group's tables where they are missing.
+    pub const fn ddl(self) -> &'static str {
+        match self {
+            Self::Private => PRIVATE,
+            Self::Log => LOG,
+            Self::Snapshot => SNAPSHOT,
+            Self::Text => TEXT,
+            Self::PeerText => PEER_TEXT,
+        }
+    }
+
+    /// The table by which one tells whether the group is there.
+    pub const fn witness(self) -> &'static str {
+        match self {
+            Self::Private => "amber_meta",
+            Self::Log => "amber_foreign",
+            Self::Snapshot => "amber_snapshot",
+            Self::Text => "amber_text",
+            Self::PeerText => "fts",
+        }
+    }
+}
+
+/// Whether the file has a table of that name.
+pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?
+        .query_row([name], |_| Ok(()))
+        .optional()
+        .map(|found| found.is_some())
+}
+
+/// How many tables the file has, SQLite's own left out.
+pub fn table_count(connection: &Connection) -> rusqlite::Result<i64> {
+    const COUNT: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    connection.query_row(COUNT, [], |row| row.get(0))
+}
