@@ -89,3 +89,12 @@ pub fn event_number(table: Table, key: &[u8], stored: &[u8]) -> Option<i64> {
         _ => None,
     }
 }
+
+/// How many items a list has and where the first one starts; `None` when it is no list.
+pub fn list_header(body: &[u8]) -> Option<(usize, usize)> {
+    let mut reader = msgpack::Reader::new(body);
+    match reader.token() {
+        Ok(msgpack::Token::List(count)) => Some((count, reader.position())),
+        _ => None,
+    }
+}

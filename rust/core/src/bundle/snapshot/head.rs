@@ -212,7 +212,7 @@ pub fn open_segment(id: i64, stored: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The bytes of the first `take` messages of a segment, one slice each.
 pub fn messages_of(segment: &[u8], take: usize) -> Option<Vec<&[u8]>> {
-    let (count, mut at) = msgpack::list_header(segment)?;
+    let (count, mut at) = list_header(segment)?;
     if take > count {
         return None;
     }

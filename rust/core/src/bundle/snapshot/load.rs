@@ -150,7 +150,7 @@ pub(super) fn segments(
         let stored: Option<Vec<u8>> = select.query_row([id], |row| row.get(0)).optional().map_err(&fault)?;
         let stored = stored.ok_or_else(|| damaged(inner, id, "the row is missing"))?;
         let body = open_segment(id, &stored).map_err(|what| damaged(inner, id, &what))?;
-        let count = msgpack::list_header(&body).map_or(0, |(count, _)| count);
+        let count = list_header(&body).map_or(0, |(count, _)| count);
         part.take = part.take.min(count);
         part.whole = part.take == count;
         bodies.push(body);

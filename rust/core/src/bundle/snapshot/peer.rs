@@ -258,7 +258,7 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let mut body = Vec::with_capacity(lists.iter().map(Vec::len).sum::<usize>() + 8);
     msgpack::put_list_header(&mut body, record.messages);
     for list in &lists {
-        let start = msgpack::list_header(list).map_or(0, |(_, start)| start);
+        let start = list_header(list).map_or(0, |(_, start)| start);
         body.extend_from_slice(&list[start..]);
     }
     put_slots(txn, agent, &record.tag, &body)?;
