@@ -13,7 +13,8 @@ pub fn dedupe_adjacent(mut events: Vec<Value>) -> Vec<Value> {
     events
 }
 
-fn repeats(event: &Value, previous: &Value) -> bool {
+/// Returns whether an event says only what the one before it said.
+pub(super) fn repeats(event: &Value, previous: &Value) -> bool {
     match (event, previous) {
         (Value::Map(one), Value::Map(other)) => same_pairs(one, other, &PER_ROW),
         _ => event == previous,

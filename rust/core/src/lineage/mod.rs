@@ -4,13 +4,22 @@
 
 mod announce;
 mod arguments;
+mod branch;
 mod dedupe;
+mod drift;
 mod field;
+mod group;
+mod log;
 mod path;
 mod resumable;
 mod round;
 mod tool;
 pub mod usage;
+mod view;
 
 pub use dedupe::dedupe_adjacent;
+pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, collect_user_groups};
+pub use log::{Log, select_live_event_ids};
+pub use path::ParentPaths;
 pub use resumable::{normalize_resumable_events, resumable_events};
+pub use view::{View, parse_view, resolve_branch_view_strict};
