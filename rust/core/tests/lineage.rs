@@ -9,7 +9,10 @@ mod expected;
 
 use amberlog_core::codec::Value;
 use amberlog_core::lineage::usage::{UsageSource, token_usage, token_usage_all_loops};
-use amberlog_core::lineage::{dedupe_adjacent, resumable_events};
+use amberlog_core::lineage::{
+    Log, TurnBranches, UserGroups, View, dedupe_adjacent, parse_view, replay_conversation,
+    replay_with_settled_tools, resolve_branch_view_strict, resumable_events, select_live_event_ids,
+};
 use expected::{Fixture, equal_by_value, fixtures};
 
 fn check(what: &str, fixture: &Fixture, agent: &str, found: &Value) {
@@ -52,6 +55,134 @@ fn real_sessions_hold_no_repeated_neighbours_beyond_those_dropped() {
             assert_eq!(dedupe_adjacent(once.clone()), once);
         }
     }
+}
+
+#[test]
+fn branches_of_real_sessions_are_those_of_their_writer() {
+    for fixture in fixtures() {
+        for agent in fixture.agents() {
+            let events = fixture.events(agent);
+            let log = Log::read(&events, &View::new());
+
+            let metadata = log
+                .branch_metadata()
+                .into_iter()
+                .map(|(turn, found)| (turn.to_string(), of_branches(&found)));
+            let groups =
+                log.user_groups().into_iter().map(|(turn, found)| (turn.to_string(), of_groups(&found)));
+            check("selected_branches", &fixture, agent, &of_view(log.selected_branches()));
+            check("live_event_ids", &fixture, agent, &numbers(&log.live_event_ids()));
+            check("branch_metadata", &fixture, agent, &Value::Map(metadata.collect()));
+            check("user_groups", &fixture, agent, &Value::Map(groups.collect()));
+        }
+    }
+}
+
+#[test]
+fn replays_of_real_sessions_are_those_of_their_writer() {
+    for fixture in fixtures() {
+        for agent in fixture.agents() {
+            let (events, view) = (fixture.events(agent), View::new());
+
+            let resumable = replay_with_settled_tools(&events, &view, true, Some(&[]));
+            let plain = replay_conversation(&events, &view, false);
+            let with_metadata = replay_conversation(&events, &view, true);
+            check("replay_plain", &fixture, agent, &Value::List(plain));
+            check("replay_with_metadata", &fixture, agent, &Value::List(with_metadata));
+            check("replay_resumable", &fixture, agent, &Value::List(resumable));
+        }
+    }
+}
+
+#[test]
+fn each_view_of_a_branched_session_shows_what_its_writer_shows() {
+    let fixture = fixtures().into_iter().find(|fixture| fixture.name == "branches").unwrap();
+    let all = fixture.events("alice");
+    let before_compaction = &all[..all.len() - 2];
+    let views = fixture.get("branch_views").as_map().unwrap();
+    assert_eq!(views.len(), 11);
+    for (name, wanted) in views {
+        let (events, text) = match name.strip_prefix("after_compaction ") {
+            Some(text) => (&*all, text),
+            None => (before_compaction, &**name),
+        };
+        let view = match expected::value(serde_json::from_str(text).unwrap()) {
+            Value::Nil => View::new(),
+            view => parse_view(&view).unwrap(),
+        };
+
+        let with_metadata = wanted.get("strict").is_none();
+        let replay = Value::List(replay_conversation(events, &view, with_metadata));
+        assert!(equal_by_value(&replay, wanted.get("replay").unwrap()), "{name}: {replay:?}");
+        if let Some(live) = wanted.get("live_event_ids") {
+            assert!(equal_by_value(&numbers(&select_live_event_ids(events, &view)), live), "{name}");
+        }
+        match (resolve_branch_view_strict(events, &view), wanted.get("strict")) {
+            (Ok(resolved), Some(strict)) => {
+                assert!(equal_by_value(&of_view(&resolved), strict), "{name}: {resolved:?}");
+            }
+            (Err(refused), Some(Value::Str(why))) => {
+                assert_eq!(format!("InvalidBranchViewError: {refused}"), *why);
+            }
+            (_, None) => {}
+            (found, strict) => panic!("{name}: {found:?} instead of {strict:?}"),
+        }
+    }
+}
+
+fn numbers(items: &[i64]) -> Value {
+    Value::List(items.iter().copied().map(Value::Int).collect())
+}
+
+fn of_view(view: &View) -> Value {
+    Value::Map(view.iter().map(|(turn, branch)| (turn.to_string(), Value::Int(*branch))).collect())
+}
+
+fn record<const N: usize>(pairs: [(&str, Value); N]) -> Value {
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn of_branches(found: &TurnBranches) -> Value {
+    let events = found.events_by_branch.iter().map(|(branch, ids)| (branch.to_string(), numbers(ids)));
+    record([
+        ("branches", numbers(&found.branches)),
+        ("latest_branch", Value::Int(found.latest_branch)),
+        ("events_by_branch", Value::Map(events.collect())),
+    ])
+}
+
+/// The writer of the fixtures groups by the printed form of content that is not text.
+fn as_python_prints(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.clone(),
+        Value::List(items) => format!("[{}]", items.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+        Value::Map(pairs) => {
+            let pairs: Vec<_> =
+                pairs.iter().map(|(key, item)| format!("'{key}': {}", quoted(item))).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        _ => format!("{value:?}"),
+    }
+}
+
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::Str(text) => format!("'{text}'"),
+        _ => as_python_prints(value),
+    }
+}
+
+fn of_groups(found: &UserGroups) -> Value {
+    let groups = found.groups.iter().map(|group| {
+        record([
+            ("content", Value::Str(as_python_prints(&group.content))),
+            ("branches", numbers(&group.branches)),
+        ])
+    });
+    record([
+        ("groups", Value::List(groups.collect())),
+        ("selected_group_idx", Value::Int(i64::try_from(found.selected_group_idx).unwrap())),
+    ])
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::codec::Value;
 #[derive(Debug, Clone)]
 pub(super) struct Step<'a> {
     pub event: Cow<'a, Value>,
-    /// A summary stands for it.
-    pub covered: bool,
+    /// The summary that stands for it.
+    pub rule: Option<usize>,
     /// A result that was moved to the call it belongs to.
     pub settled: bool,
 }
@@ -22,12 +22,12 @@ pub(super) struct Step<'a> {
 impl<'a> Step<'a> {
     /// Wraps an event that was made here and is not in the log.
     pub fn made(event: Value) -> Self {
-        Self { event: Cow::Owned(event), covered: false, settled: false }
+        Self { event: Cow::Owned(event), rule: None, settled: false }
     }
 
     /// Wraps an event of the log.
     pub fn stored(event: Cow<'a, Value>) -> Self {
-        Self { event, covered: false, settled: false }
+        Self { event, rule: None, settled: false }
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn announce(steps: Vec<Step<'_>>) -> Vec<Step<'_>> {
             scribe.announced.clear();
         }
         let call = kind == "tool_call";
-        let passes = step.covered && !(call && settled.contains(&*identity(&step.event, JOB)));
+        let passes = step.rule.is_some() && !(call && settled.contains(&*identity(&step.event, JOB)));
         match kind {
             _ if passes => scribe.out.push(step),
             "tool_call" => scribe.call(step),
@@ -75,7 +75,7 @@ pub(super) fn announce(steps: Vec<Step<'_>>) -> Vec<Step<'_>> {
 fn told_by_rounds(steps: &[Step<'_>]) -> Vec<Option<Vec<String>>> {
     let events: Vec<&Value> = steps.iter().map(|step| &*step.event).collect();
     let message = |at: usize| events[at].get("message");
-    rounds(&events, |at| !steps[at].covered)
+    rounds(&events, |at| steps[at].rule.is_none())
         .into_iter()
         .map(|mark| match mark {
             Mark::Start(end) => {

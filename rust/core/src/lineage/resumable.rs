@@ -34,7 +34,7 @@ pub(super) fn finish(steps: &mut Vec<Step<'_>>, live_job_ids: &[String]) {
     let live: HashSet<&str> = live_job_ids.iter().map(|job| &**job).collect();
     let mut tools = Jobs::default();
     let mut agents = Jobs::default();
-    for step in steps.iter().filter(|step| !step.covered) {
+    for step in steps.iter().filter(|step| step.rule.is_none()) {
         let event = &*step.event;
         match kind(event) {
             "tool_call" => tools.start(&identity(event, JOB), event),
