@@ -90,6 +90,12 @@ pub enum Error {
         /// What is wrong, with the argument's name.
         what: String,
     },
+    /// A view of branches asks for what the log does not have, or contradicts itself.
+    #[error("{what}")]
+    BranchView {
+        /// Which branch of which turn, and why it cannot be had.
+        what: String,
+    },
     /// A value cannot be stored so that it comes back equal.
     #[error("{at}: {what}")]
     Unstorable {

@@ -1,0 +1,99 @@
+//! Which summary stands for which event.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use super::compaction::{Rule, usable_rules};
+use super::log::{Line, Log};
+
+/// The summaries in use, and for each event of the log the one that stands for it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cover {
+    pub rules: Vec<Rule>,
+    /// For each event a number into `rules`.
+    pub by: Vec<Option<usize>>,
+}
+
+impl Cover {
+    /// Finds the summaries of a log that stand under its selection.
+    ///
+    /// The best one always does, and each further one that stands for part of the conversation that no
+    /// better one stands for. Where two reach for an event, the better one has it.
+    pub(super) fn of(log: &Log<'_>) -> Self {
+        let rules = usable_rules(&log.lines, log.selected_branches());
+        if rules.is_empty() {
+            return Self { rules, by: vec![None; log.lines.len()] };
+        }
+        let mut order: Vec<usize> = (0..log.lines.len()).filter(|&at| log.lines[at].id.is_some()).collect();
+        order.sort_by_key(|&at| log.lines[at].id);
+        let rules = if rules.len() > 1 { standing(log, &order, rules) } else { rules };
+        let mut by = vec![None; log.lines.len()];
+        best_rules(&log.lines, &order, &rules, |at, rule| by[at] = Some(rule));
+        Self { rules, by }
+    }
+}
+
+fn standing(log: &Log<'_>, order: &[usize], rules: Vec<Rule>) -> Vec<Rule> {
+    let told: Vec<usize> =
+        order.iter().copied().filter(|&at| log.live[at] && is_told(log.lines[at].kind)).collect();
+    let mut stands = vec![false; rules.len()];
+    best_rules(&log.lines, &told, &rules, |_, rule| stands[rule] = true);
+    let best = rules.len() - 1;
+    let kept = rules.into_iter().enumerate().filter(|(number, _)| stands[*number] || *number == best);
+    kept.map(|(_, rule)| rule).collect()
+}
+
+/// Returns whether replay tells of an event of this type to the model, in the words of one side or the other.
+fn is_told(kind: &str) -> bool {
+    matches!(
+        kind,
+        "user_message"
+            | "text_chunk"
+            | "text"
+            | "assistant_message"
+            | "assistant_image"
+            | "assistant_tool_calls"
+            | "tool_call"
+            | "tool_result"
+    )
+}
+
+/// Calls `found` with each event in `order` that a rule covers and the highest number of such a rule.
+///
+/// A sweep over the ids: a rule is open while the sweep is in its range. `order` must be ascending by id.
+fn best_rules(lines: &[Line<'_>], order: &[usize], rules: &[Rule], mut found: impl FnMut(usize, usize)) {
+    let mut starts: Vec<usize> = (0..rules.len()).collect();
+    starts.sort_by_key(|&rule| rules[rule].from);
+    let mut starts = starts.into_iter().peekable();
+    let mut named: HashMap<i64, usize> = HashMap::new();
+    for (number, rule) in rules.iter().enumerate() {
+        named.extend(rule.results.iter().map(|id| (*id, number)));
+    }
+    let mut anywhere = BinaryHeap::new();
+    let mut on_path: HashMap<(i64, i64), BinaryHeap<usize>> = HashMap::new();
+    for &at in order {
+        let Some(id) = lines[at].id else { continue };
+        while let Some(rule) = starts.next_if(|&rule| rules[rule].from <= id) {
+            match &rules[rule].path {
+                None => anywhere.push(rule),
+                Some(path) => path.iter().for_each(|place| on_path.entry(*place).or_default().push(rule)),
+            }
+        }
+        let here = lines[at].place.and_then(|place| on_path.get_mut(&place));
+        let best = [best_open(&mut anywhere, rules, id), here.and_then(|open| best_open(open, rules, id))];
+        let best = best.into_iter().flatten().chain(named.get(&id).copied()).max();
+        if let Some(rule) = best {
+            found(at, rule);
+        }
+    }
+}
+
+/// Returns the best rule whose range reaches `id`, dropping those that ended before it.
+fn best_open(open: &mut BinaryHeap<usize>, rules: &[Rule], id: i64) -> Option<usize> {
+    while let Some(&rule) = open.peek() {
+        if rules[rule].to >= id {
+            return Some(rule);
+        }
+        open.pop();
+    }
+    None
+}
