@@ -15,6 +15,8 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of a page in files made here: an event row rewrites a few of them, so small ones cost least.
 const PAGE_SIZE: u32 = 1024;
+/// Bytes that a log keeps on disk after it was written back.
+const LOG_LIMIT: u32 = 4 << 20;
 const STATEMENTS: usize = 96;
 
 /// Opens `path` for reading and writing, making the file where there is none.
@@ -23,7 +25,8 @@ pub fn writable(path: &Path) -> Result<Connection> {
     let connection = connect(path, path, flags)?;
     let pragmas = format!(
         "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
-         PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+         PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={LOG_LIMIT}; PRAGMA temp_store=MEMORY; \
+         PRAGMA trusted_schema=OFF;"
     );
     connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
@@ -33,7 +36,7 @@ pub fn writable(path: &Path) -> Result<Connection> {
 pub fn reader(path: &Path) -> Result<Connection> {
     let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection
-        .execute_batch("PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
+        .execute_batch("PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
         .map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
 }
@@ -52,7 +55,7 @@ pub fn immutable(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection = connect(&immutable_uri(path), path, flags)?;
     connection
-        .execute_batch("PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
+        .execute_batch("PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
         .map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
 }
@@ -68,8 +71,13 @@ fn connect(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(target, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|source| open_error(path, &source))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.busy_handler(Some(wait_turn)).map_err(|source| translate(path, "open", &source))?;
+    wait_for_writers(&connection).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
+}
+
+/// Makes a connection wait for its turn to write.
+pub fn wait_for_writers(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(wait_turn))
 }
 
 fn open_error(path: &Path, source: &rusqlite::Error) -> Error {

@@ -1,0 +1,178 @@
+//! Channels, sub-agents, rollups and token counts.
+
+use rusqlite::Connection;
+
+use super::handle::Inner;
+use super::kv::{get_in, items_in};
+use super::ledger::{last_number, last_number_by_scan};
+use super::read::Selection;
+use super::value::{Payload, key_text};
+use crate::codec::{Value, msgpack};
+use crate::db::schema::Table;
+use crate::error::{Error, Result};
+use crate::lineage::usage::UsageSource;
+use crate::model::{Namespace, attached_parts};
+
+/// The run of a sub-agent.
+#[derive(Debug, Clone)]
+pub struct SubagentRun {
+    /// The agent that spawned it.
+    pub parent: String,
+    /// The sub-agent's name.
+    pub name: String,
+    /// Its number among the runs of that name.
+    pub run: i64,
+    /// The run's record.
+    pub record: Payload,
+}
+
+impl Inner {
+    /// Appends a message to a channel; the payload's `ts` is added where it has none.
+    pub(super) fn append_message(&self, channel: &str, pairs: &[u8], count: usize, has_ts: bool) -> Result<Vec<u8>> {
+        const ACTION: &str = "append a message to";
+        if channel.is_empty() {
+            return Err(Error::invalid("channel: the name of a channel must not be empty"));
+        }
+        let now = self.clock.now();
+        let body = with_ts(pairs, count, has_ts, now);
+        self.write(ACTION, |txn| {
+            let fault = txn.fault(ACTION);
+            txn.ensure_table(Table::Channels).map_err(&fault)?;
+            let space = Namespace::messages(channel);
+            let last = last_number(txn.connection, &space, Table::Channels, 0).map_err(&fault)?;
+            let mut number = last.map_or(0, |last| last + 1);
+            loop {
+                let key = space.key(number);
+                let stored = crate::codec::seal(Table::Channels.name(), &key, &body);
+                let inserted = txn
+                    .connection
+                    .prepare_cached(Table::Channels.sql().insert)
+                    .and_then(|mut insert| insert.execute((&key, &stored)));
+                match inserted {
+                    Ok(_) => return Ok(key),
+                    Err(source)
+                        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
+                    {
+                        let last = last_number_by_scan(txn.connection, &space, Table::Channels).map_err(&fault)?;
+                        number = last.map_or(0, |last| last + 1).max(number + 1);
+                    }
+                    Err(source) => return Err(fault(source)),
+                }
+            }
+        })
+    }
+
+    /// Reserves the next run number of a sub-agent; a number given out is not given out again.
+    pub(super) fn next_subagent_run(&self, parent: &str, name: &str) -> Result<i64> {
+        let stored = self
+            .subagent_runs(Some(parent), Some(name))?
+            .iter()
+            .map(|run| run.run + 1)
+            .max()
+            .unwrap_or(0);
+        if self.source.is_some() {
+            return Ok(stored);
+        }
+        let mut state = self.lock();
+        let next = state.subagent_runs.entry(format!("{parent}:{name}")).or_insert(0);
+        let run = stored.max(*next);
+        *next = run + 1;
+        Ok(run)
+    }
+
+    /// The runs of sub-agents, in the order of their keys.
+    pub(super) fn subagent_runs(&self, parent: Option<&str>, name: Option<&str>) -> Result<Vec<SubagentRun>> {
+        let prefix = match (parent, name) {
+            (Some(parent), Some(name)) => format!("{parent}:{name}:"),
+            (Some(parent), None) => format!("{parent}:"),
+            (None, _) => String::new(),
+        };
+        let items = self.read("read", |connection| {
+            items_in(self, connection, Table::Subagents, prefix.as_bytes(), usize::MAX)
+        })?;
+        let runs = items.into_iter().filter_map(|(key, record)| {
+            let key = key_text(&key);
+            let (identity, run) = key.strip_suffix(":meta")?.rsplit_once(':')?;
+            let (owner, title) = identity.rsplit_once(':')?;
+            let run = run.parse().ok()?;
+            Some(SubagentRun { parent: owner.to_owned(), name: title.to_owned(), run, record })
+        });
+        Ok(runs
+            .filter(|run| parent.is_none_or(|parent| parent == run.parent))
+            .filter(|run| name.is_none_or(|name| name == run.name))
+            .collect())
+    }
+
+    /// The run that carries a job's id.
+    pub(super) fn find_subagent_run(&self, job: &str, parent: Option<&str>) -> Result<Option<SubagentRun>> {
+        if job.is_empty() {
+            return Ok(None);
+        }
+        let runs = self.subagent_runs(parent, None)?;
+        Ok(runs.into_iter().find(|run| match &run.record {
+            Payload::Object(body) => msgpack::field(body, "job_id").and_then(msgpack::as_str) == Some(job),
+            Payload::Bytes(_) => false,
+        }))
+    }
+
+    /// The rollups of an agent, by turn.
+    pub(super) fn rollups(&self, agent: &str) -> Result<Vec<Payload>> {
+        let prefix = format!("{agent}:turn:");
+        let items = self.items(Table::TurnRollup, prefix.as_bytes(), usize::MAX)?;
+        let mut rows: Vec<(i64, Payload)> = items
+            .into_iter()
+            .filter_map(|(key, value)| {
+                let turn = key_text(&key).strip_prefix(&prefix)?.parse().ok()?;
+                Some((turn, value))
+            })
+            .collect();
+        rows.sort_by_key(|(turn, _)| *turn);
+        Ok(rows.into_iter().map(|(_, value)| value).collect())
+    }
+
+    /// Every event of an agent, decoded.
+    pub(super) fn event_values(&self, agent: &str, since: Option<i64>) -> Result<Vec<Value>> {
+        let wanted = Selection { since, ..Selection::default() };
+        let (mut values, mut from) = (Vec::new(), None);
+        loop {
+            let page = self.page(agent, &wanted, from, usize::MAX)?;
+            for row in &page.rows {
+                values.push(decode(&row.value, self, &row.key)?);
+            }
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok(values),
+            }
+        }
+    }
+
+    /// Attached agents: `(host, role, number, namespace)`.
+    pub(super) fn attached(&self) -> Result<Vec<String>> {
+        Ok(self.namespaces()?.into_iter().filter(|name| attached_parts(name).is_some()).collect())
+    }
+
+    fn stored_value(&self, table: Table, key: &[u8]) -> Result<Option<Value>> {
+        let found = self.read("read", |connection: &Connection| get_in(self, connection, table, key))?;
+        found.map(|payload| decode(&payload, self, key)).transpose()
+    }
+}
+
+fn decode(payload: &Payload, inner: &Inner, key: &[u8]) -> Result<Value> {
+    match payload {
+        Payload::Object(body) => msgpack::decode(body)
+            .map_err(|fault| Error::damaged(&inner.path, key_text(key), fault.to_string())),
+        Payload::Bytes(bytes) => Ok(Value::Str(key_text(bytes))),
+    }
+}
+
+/// A map of pairs, stamped with a time where it has none.
+pub(super) fn with_ts(pairs: &[u8], count: usize, has_ts: bool, now: f64) -> Vec<u8> {
+    let mut body = Vec::with_capacity(pairs.len() + 24);
+    msgpack::put_map_header(&mut body, count + usize::from(!has_ts));
+    body.extend_from_slice(pairs);
+    if !has_ts {
+        msgpack::put_str(&mut body, "ts");
+        msgpack::put_f64(&mut body, now);
+    }
+    body
+}

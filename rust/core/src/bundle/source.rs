@@ -1,0 +1,172 @@
+//! Where a read-only bundle reads from, so that reading leaves nothing behind.
+//!
+//! A file at rest is opened immutable. A file that another connection has open is read through
+//! SQLite, for the length of one read. A write-ahead log that a killed process left is read from a
+//! private copy: SQLite would have to write beside the file to understand it in place.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::sync::wal_of;
+use crate::db::registry::{self, Lease};
+use crate::db::open;
+use crate::error::{Error, Result};
+use crate::files::fingerprint::Fingerprint;
+
+const ACTION: &str = "read";
+/// How often a file may change while it is being opened.
+const ATTEMPTS: usize = 20;
+
+/// An open source.
+pub struct Source {
+    path: PathBuf,
+    open: Option<Open>,
+    is_closed: bool,
+}
+
+struct Open {
+    connection: Connection,
+    fingerprint: Fingerprint,
+    /// Read through SQLite's locks: only until the read is over.
+    is_live: bool,
+    _copy: Option<TempDir>,
+    _lease: Option<Lease>,
+}
+
+impl Source {
+    /// Opens `path`; a missing file is an error.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.is_file() {
+            return Err(Error::NotFound { path: path.to_owned() });
+        }
+        Ok(Self { path: path.to_owned(), open: None, is_closed: false })
+    }
+
+    /// Closes it for good.
+    pub fn close(&mut self) {
+        self.open = None;
+        self.is_closed = true;
+    }
+
+    fn level(&mut self) -> Result<&Connection> {
+        if !self.path.exists() {
+            self.open = None;
+            return Err(Error::Gone { path: self.path.clone() });
+        }
+        let now = Fingerprint::of(&self.path)?;
+        if self.open.as_ref().is_none_or(|open| !open.fingerprint.same_content(&now)) {
+            self.open = None;
+            self.open = Some(reopen(&self.path)?);
+        }
+        match &self.open {
+            Some(open) => Ok(&open.connection),
+            None => Err(Error::Gone { path: self.path.clone() }),
+        }
+    }
+}
+
+/// Runs a read on a source that is level with its file.
+pub fn read<R>(
+    source: &Mutex<Source>,
+    path: &Path,
+    action: &'static str,
+    work: impl FnOnce(&Connection) -> Result<R>,
+) -> Result<R> {
+    let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+    if source.is_closed {
+        return Err(Error::Closed { path: path.to_owned(), action, reason: "the session is closed" });
+    }
+    let outcome = work(source.level()?);
+    if source.open.as_ref().is_some_and(|open| open.is_live) {
+        source.open = None;
+    }
+    outcome
+}
+
+fn reopen(path: &Path) -> Result<Open> {
+    for _ in 0..ATTEMPTS {
+        let fingerprint = Fingerprint::of(path)?;
+        let is_hot = fingerprint.wal.is_some() || journal_of(path).exists();
+        let opened = if registry::is_open(path) || (is_hot && is_in_use(path)) {
+            Some((open::reader(path)?, true, None, Some(registry::open_store(path))))
+        } else if is_hot {
+            copy(path)?.map(|(connection, directory)| (connection, false, Some(directory), None))
+        } else {
+            Some((open::immutable(path)?, false, None, Some(registry::open_store(path))))
+        };
+        if let Some((connection, is_live, copy, lease)) = opened
+            && (is_live || Fingerprint::of(path)?.same_content(&fingerprint))
+        {
+            return Ok(Open { connection, fingerprint, is_live, _copy: copy, _lease: lease });
+        }
+    }
+    Err(Error::Busy { path: path.to_owned() })
+}
+
+fn journal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-journal");
+    PathBuf::from(name)
+}
+
+fn shm_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-shm");
+    PathBuf::from(name)
+}
+
+/// Whether a living process has the file open in write-ahead mode: each holds a lock on byte 128 of
+/// the shared-memory file.
+#[cfg(unix)]
+fn is_in_use(path: &Path) -> bool {
+    use std::os::fd::AsRawFd;
+    const DEAD_MAN_SWITCH: libc::off_t = 128;
+    let Ok(shared) = std::fs::File::open(shm_of(path)) else { return false };
+    // SAFETY: all-zero bytes are a valid `flock`, which is plain data.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = DEAD_MAN_SWITCH;
+    lock.l_len = 1;
+    // SAFETY: the descriptor is open and the struct outlives the call, which only fills it in.
+    let asked = unsafe { libc::fcntl(shared.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
+    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+#[cfg(not(unix))]
+fn is_in_use(path: &Path) -> bool {
+    shm_of(path).exists()
+}
+
+/// Opens a private copy; `None` when a store of this process opened the file meanwhile.
+fn copy(path: &Path) -> Result<Option<(Connection, TempDir)>> {
+    let Some(_reading) = registry::open_reader(path) else { return Ok(None) };
+    let directory = tempfile::Builder::new()
+        .prefix("amberlog-")
+        .tempdir()
+        .map_err(|source| Error::io(&std::env::temp_dir(), "make a private copy in", &source))?;
+    let target = directory.path().join("copy.kohakutr");
+    for (from, to) in [(path.to_owned(), target.clone()), (wal_of(path), wal_of(&target)), (journal_of(path), journal_of(&target))]
+    {
+        match std::fs::copy(&from, &to) {
+            Ok(_) => make_writable(&to)?,
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound && from != path => {}
+            Err(source) => return Err(Error::io(&from, ACTION, &source)),
+        }
+    }
+    Ok(Some((open::writable(&target)?, directory)))
+}
+
+/// A copy of a file that may not be written is itself one that may not.
+fn make_writable(path: &Path) -> Result<()> {
+    let fault = |source: std::io::Error| Error::io(path, "make a private copy in", &source);
+    let mut permissions = std::fs::metadata(path).map_err(fault)?.permissions();
+    #[cfg(unix)]
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+    #[cfg(not(unix))]
+    permissions.set_readonly(false);
+    std::fs::set_permissions(path, permissions).map_err(fault)
+}
