@@ -176,3 +176,42 @@ pub(super) fn with_ts(pairs: &[u8], count: usize, has_ts: bool, now: f64) -> Vec
     }
     body
 }
+
+impl UsageSource for Inner {
+    fn counters(&self, namespace: &str) -> Result<Option<Value>> {
+        self.stored_value(Table::State, format!("{namespace}:token_usage").as_bytes())
+    }
+
+    fn events(&self, namespace: &str) -> Result<Vec<Value>> {
+        self.event_values(namespace, None)
+    }
+
+    fn subagent_runs(&self, parent: &str) -> Result<Vec<(String, i64)>> {
+        let runs = Self::subagent_runs(self, Some(parent), None)?;
+        Ok(runs.into_iter().map(|run| (run.name, run.run)).collect())
+    }
+
+    fn rollups(&self, agent: &str) -> Result<Vec<Value>> {
+        Self::rollups(self, agent)?.iter().map(|row| decode(row, self, agent.as_bytes())).collect()
+    }
+
+    fn attached(&self) -> Result<Vec<String>> {
+        Self::attached(self)
+    }
+
+    fn agents(&self) -> Result<Vec<String>> {
+        let stored = self.stored_value(Table::Meta, b"agents")?;
+        let mut agents: Vec<String> = stored
+            .iter()
+            .filter_map(Value::as_list)
+            .flatten()
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect();
+        for name in self.namespaces()? {
+            if name != "terrarium" && !name.contains(":attached:") && !agents.contains(&name) {
+                agents.push(name);
+            }
+        }
+        Ok(agents)
+    }
+}

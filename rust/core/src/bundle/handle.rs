@@ -62,6 +62,8 @@ pub(super) struct Inner {
     pub(super) sync: SyncGate,
     /// Whether the service thread has this bundle on its list.
     pub(super) attended: AtomicBool,
+    /// Which logs of other programs are in order.
+    pub(super) orders: super::order::Orders,
     pub(super) me: Weak<Inner>,
 }
 

@@ -11,7 +11,8 @@ mod search;
 
 use rusqlite::{Connection, OptionalExtension};
 
-pub use self::search::Hit;
+pub use self::peer::check as check_peer_entry;
+pub use self::search::{Filter, Hit};
 use super::handle::{Inner, State, Txn};
 use super::ledger;
 use crate::db::schema::{Group, Table, has_table};

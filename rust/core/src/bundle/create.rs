@@ -1,0 +1,163 @@
+//! Opening a bundle: what is looked at before SQLite may touch the file, and after.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::handle::{Inner, Options, State, exists};
+use super::order::Orders;
+use super::source::{self, Source};
+use super::sync::SyncGate;
+use super::value::event_number;
+use crate::clock::Clock;
+use crate::db::fault::translate;
+use crate::db::schema::{FORMAT_VERSION, PRIVATE_VERSION, Table, has_table, table_count};
+use crate::db::{fork, open, registry};
+use crate::error::{Error, Result};
+use crate::files::lock::WriterLock;
+
+const ACTION: &str = "open";
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Opens `path` for writing, making it and its directory where they are missing.
+pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> Result<Arc<Inner>> {
+    let path = absolute(path)?;
+    let fault = |source: std::io::Error| Error::io(&path, "make the directory of", &source);
+    let directory = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    std::fs::create_dir_all(&directory).map_err(fault)?;
+    let is_new = !exists(&path);
+    if !is_new {
+        look_at_bytes(&path)?;
+    }
+    let lock =
+        if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
+    let lease = registry::open_store(&path);
+    let connection = open::writable(&path)?;
+    if connection.is_readonly("main").map_err(|source| translate(&path, ACTION, &source))? {
+        return Err(Error::ReadOnly { path, action: "open for writing" });
+    }
+    let lease = if is_new { registry::open_store(&path) } else { lease };
+    look_at_tables(&path, &connection)?;
+    if is_new {
+        std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
+    }
+    let state = State { connection: Some(connection), lock: Some(lock), lease: Some(lease), ..State::default() };
+    Ok(build(path, options, None, clock, state))
+}
+
+/// Opens `path` for reading only; nothing is made or changed.
+pub(super) fn readonly(path: &Path, clock: Box<dyn Clock>) -> Result<Arc<Inner>> {
+    let path = absolute(path)?;
+    let source = Source::open(&path)?;
+    look_at_bytes(&path)?;
+    if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) {
+        return Err(Error::damaged(&path, "offset 0", "the file is empty"));
+    }
+    let source = Mutex::new(source);
+    source::read(&source, &path, ACTION, |connection| look_at_tables(&path, connection))?;
+    Ok(build(path, Options::default(), Some(source), clock, State::default()))
+}
+
+fn build(
+    path: PathBuf,
+    options: Options,
+    source: Option<Mutex<Source>>,
+    clock: Box<dyn Clock>,
+    state: State,
+) -> Arc<Inner> {
+    Arc::new_cyclic(|me: &std::sync::Weak<Inner>| Inner {
+        path,
+        options,
+        source,
+        clock,
+        generation: fork::generation(),
+        state: Mutex::new(state),
+        reader: Mutex::new(None),
+        sync: SyncGate::default(),
+        attended: AtomicBool::new(false),
+        orders: Orders::default(),
+        me: me.clone(),
+    })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::invalid("path: the path of a session must not be empty"));
+    }
+    std::path::absolute(path).map_err(|source| Error::io(path, ACTION, &source))
+}
+
+/// A file that does not begin like a database is left alone. An empty one is a file that nobody has
+/// written yet.
+fn look_at_bytes(path: &Path) -> Result<()> {
+    let fault = |source: std::io::Error| Error::io(path, ACTION, &source);
+    let kind = std::fs::metadata(path).map_err(fault)?;
+    if !kind.is_file() {
+        return Err(Error::damaged(path, "the file", "it is not a regular file"));
+    }
+    // While a store of this process has the file open, closing our descriptor would drop its locks.
+    let Some(_reading) = registry::open_reader(path) else { return Ok(()) };
+    let mut start = Vec::with_capacity(MAGIC.len());
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start))
+        .map_err(fault)?;
+    if !start.is_empty() && start != MAGIC {
+        return Err(Error::damaged(path, "offset 0", "the file does not begin like a session's"));
+    }
+    refuse_newer_at_rest(path)
+}
+
+/// Refuses a newer format before SQLite opens the file for writing, so that not a byte of it changes.
+fn refuse_newer_at_rest(path: &Path) -> Result<()> {
+    use crate::db::pages::Pages;
+    let key = b"format_version";
+    let Ok(mut pages) = Pages::open(path) else { return Ok(()) };
+    let Ok(Some(stored)) = pages.get_kv(Table::Meta.name(), key) else { return Ok(()) };
+    match event_number(Table::Meta, key, &stored) {
+        Some(version) if pages.finish().is_ok() => refuse_newer(path, version, FORMAT_VERSION),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_newer(path: &Path, found: i64, supported: i64) -> Result<()> {
+    if found > supported {
+        return Err(Error::Version { path: path.to_owned(), found, supported });
+    }
+    Ok(())
+}
+
+/// A database of another program, or of a newer format, is refused.
+fn look_at_tables(path: &Path, connection: &Connection) -> Result<()> {
+    let fault = |source: rusqlite::Error| translate(path, ACTION, &source);
+    let mut is_session = false;
+    for table in Table::ALL {
+        is_session = is_session || has_table(connection, table.name()).map_err(fault)?;
+    }
+    if !is_session
+        && table_count(connection).map_err(fault)? > 0
+        && !has_table(connection, "kohakuvault_meta").map_err(fault)?
+    {
+        return Err(Error::damaged(path, "its tables", "it is a database of another program"));
+    }
+    if has_table(connection, "meta").map_err(fault)? {
+        let key = b"format_version".as_slice();
+        let stored: Option<Vec<u8>> = connection
+            .query_row(Table::Meta.sql().get, [key], |row| row.get(0))
+            .optional()
+            .map_err(fault)?;
+        if let Some(version) = stored.and_then(|stored| event_number(Table::Meta, key, &stored)) {
+            refuse_newer(path, version, FORMAT_VERSION)?;
+        }
+    }
+    if has_table(connection, "amber_meta").map_err(fault)? {
+        let version: Option<i64> = connection
+            .query_row("SELECT value FROM amber_meta WHERE name = 'version'", [], |row| row.get(0))
+            .optional()
+            .map_err(fault)?;
+        refuse_newer(path, version.unwrap_or(PRIVATE_VERSION), PRIVATE_VERSION)?;
+    }
+    Ok(())
+}

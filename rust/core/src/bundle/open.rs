@@ -1,0 +1,225 @@
+//! The handle that callers hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::agents::{SubagentRun, with_ts};
+use super::append::Appended;
+use super::create;
+use super::handle::{Inner, Options};
+use super::kv::Change;
+use super::read::{Page, Row, Selection};
+use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
+use super::text::{Filter, Hit};
+use super::value::Payload;
+use super::verify::Report;
+use crate::clock::Clock;
+use crate::codec::Value;
+use crate::db::schema::Table;
+use crate::error::Result;
+use crate::lineage;
+use crate::lineage::usage;
+use crate::model::Draft;
+
+/// An open session file. Every method may be called from any thread; after [`Bundle::close`] each
+/// of them fails but `close` itself.
+#[derive(Clone)]
+pub struct Bundle {
+    inner: Arc<Inner>,
+}
+
+/// Opening and upkeep.
+impl Bundle {
+    /// Opens a bundle for writing, making the file and its directory where they are missing.
+    pub fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Result<Self> {
+        create::writable(path, options, clock).map(|inner| Self { inner })
+    }
+
+    /// Opens a bundle that must exist, without ever writing to it or beside it.
+    pub fn open_readonly(path: &Path, clock: Box<dyn Clock>) -> Result<Self> {
+        create::readonly(path, clock).map(|inner| Self { inner })
+    }
+
+    /// The absolute path of the file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Whether the bundle was opened for reading only.
+    pub fn is_readonly(&self) -> bool {
+        self.inner.source.is_some()
+    }
+
+    /// Syncs everything acknowledged to disk, with keyword rows and counters level.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Flushes, brings the peer's snapshot rows level and writes the log back into the file.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+
+    /// Closes the bundle; it is closed whatever the result. A second call does nothing.
+    pub fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+
+    /// Copies the bundle with its artifacts to `target`, which must not exist.
+    pub fn backup(&self, target: &Path) -> Result<()> {
+        self.inner.backup(target)
+    }
+
+    /// Looks at every row and reports what is damaged.
+    pub fn verify(&self) -> Result<Report> {
+        self.inner.verify()
+    }
+}
+
+/// The log.
+impl Bundle {
+    /// Appends events to the log of `agent`, all in one transaction.
+    pub fn append(&self, agent: &str, drafts: &[Draft]) -> Result<Vec<Appended>> {
+        self.inner.append(agent, drafts)
+    }
+
+    /// One page of the log of `agent`, from number `from` on (or back).
+    pub fn page(&self, agent: &str, wanted: &Selection, from: Option<u64>, limit: usize) -> Result<Page> {
+        self.inner.page(agent, wanted, from, limit)
+    }
+
+    /// Rows of all logs after a row, as they were written; the row to go on from.
+    pub fn rows_after(&self, row: i64, limit: usize) -> Result<(Vec<Row>, Option<i64>)> {
+        self.inner.rows_after(row, limit)
+    }
+
+    /// The event of `agent` with that id.
+    pub fn event_by_id(&self, agent: &str, id: i64) -> Result<Option<Payload>> {
+        self.inner.event_by_id(agent, id)
+    }
+
+    /// The highest event id of the session; 0 when it has none.
+    pub fn max_event_id(&self) -> Result<i64> {
+        self.inner.max_event_id()
+    }
+
+    /// The highest branch of a turn; 0 when it has none.
+    pub fn max_branch(&self, agent: &str, turn: i64) -> Result<i64> {
+        self.inner.max_branch(agent, turn)
+    }
+
+    /// The owners of all logs.
+    pub fn namespaces(&self) -> Result<Vec<String>> {
+        self.inner.namespaces()
+    }
+
+    /// The events of `agent` as a resume repaints them.
+    pub fn resumable_events(&self, agent: &str, live_jobs: &[String], since: Option<i64>) -> Result<Vec<Value>> {
+        Ok(lineage::resumable_events(self.inner.event_values(agent, since)?, live_jobs))
+    }
+
+    /// The rows that fit a query best.
+    pub fn search(&self, query: &str, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
+        self.inner.search(query, k, filter)
+    }
+}
+
+/// Tables of keys and values.
+impl Bundle {
+    /// The value of a key.
+    pub fn get(&self, table: Table, key: &[u8]) -> Result<Option<Payload>> {
+        self.inner.get(table, key)
+    }
+
+    /// Makes every change in one transaction; how many keys were written or found for removal.
+    pub fn apply(&self, changes: &[Change]) -> Result<usize> {
+        self.inner.apply(changes)
+    }
+
+    /// Keys that start with `prefix`.
+    pub fn keys(&self, table: Table, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>> {
+        self.inner.keys(table, prefix, limit)
+    }
+
+    /// Keys that start with `prefix`, with their values.
+    pub fn items(&self, table: Table, prefix: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Payload)>> {
+        self.inner.items(table, prefix, limit)
+    }
+
+    /// How many keys a table has.
+    pub fn count(&self, table: Table) -> Result<u64> {
+        self.inner.count(table)
+    }
+
+    /// A map made of `pairs`, with the time as its `ts` where it has none.
+    pub fn stamped(&self, pairs: &[u8], count: usize, has_ts: bool) -> Payload {
+        Payload::Object(with_ts(pairs, count, has_ts, self.inner.clock.now()))
+    }
+}
+
+/// Channels, sub-agents, rollups, tokens.
+impl Bundle {
+    /// Appends a message to a channel and returns its key.
+    pub fn append_message(&self, channel: &str, pairs: &[u8], count: usize, has_ts: bool) -> Result<Vec<u8>> {
+        self.inner.append_message(channel, pairs, count, has_ts)
+    }
+
+    /// One page of the messages of a channel.
+    pub fn message_page(&self, channel: &str, from: u64, limit: usize) -> Result<Page> {
+        self.inner.message_page(channel, from, limit)
+    }
+
+    /// Reserves the next run number of a sub-agent.
+    pub fn next_subagent_run(&self, parent: &str, name: &str) -> Result<i64> {
+        self.inner.next_subagent_run(parent, name)
+    }
+
+    /// The runs of sub-agents in the order of their keys.
+    pub fn subagent_runs(&self, parent: Option<&str>, name: Option<&str>) -> Result<Vec<SubagentRun>> {
+        self.inner.subagent_runs(parent, name)
+    }
+
+    /// The run that carries a job's id.
+    pub fn find_subagent_run(&self, job: &str, parent: Option<&str>) -> Result<Option<SubagentRun>> {
+        self.inner.find_subagent_run(job, parent)
+    }
+
+    /// The rollups of an agent, by turn.
+    pub fn rollups(&self, agent: &str) -> Result<Vec<Payload>> {
+        self.inner.rollups(agent)
+    }
+
+    /// The counters of one agent with the parts that are asked for.
+    pub fn token_usage(&self, agent: &str, subagents: bool, attached: bool, by_turn: bool) -> Result<Value> {
+        usage::token_usage(self.inner.as_ref(), agent, subagents, attached, by_turn)
+    }
+
+    /// Every loop of the session with its counters.
+    pub fn token_usage_all_loops(&self) -> Result<Vec<(String, Value)>> {
+        let loops = usage::token_usage_all_loops(self.inner.as_ref())?;
+        Ok(loops.into_iter().map(|(path, usage)| (path, usage.to_value())).collect())
+    }
+}
+
+/// Snapshots.
+impl Bundle {
+    /// Stores the messages of an agent as they stand.
+    pub fn save_snapshot(&self, save: &Save<'_>) -> Result<Saved> {
+        self.inner.save_snapshot(save)
+    }
+
+    /// The newest messages, or those of a turn.
+    pub fn load_snapshot(&self, agent: &str, turn: Option<i64>) -> Result<Option<Conversation>> {
+        self.inner.load_snapshot(agent, turn)
+    }
+
+    /// The turns that have a snapshot.
+    pub fn snapshots(&self, agent: &str) -> Result<Vec<SnapshotInfo>> {
+        self.inner.snapshots(agent)
+    }
+
+    /// The deepest record whose lineage `target` continues.
+    pub fn load_branch_snapshot(&self, agent: &str, target: &BranchPath) -> Result<Option<Value>> {
+        self.inner.load_branch_snapshot(agent, target)
+    }
+}
