@@ -1,1 +1,13 @@
-//! (room: recall)
+//! What it takes to find text again: its words, and the queries that ask for them.
+
+mod chars;
+pub mod common;
+pub mod query;
+mod scan;
+mod stem;
+mod stop;
+pub mod words;
+
+pub use common::Plan;
+pub use query::{Options, Query, parse, parse_with};
+pub use words::{Words, analyse};
