@@ -93,11 +93,11 @@ pub(super) struct Txn<'a> {
     made: Vec<&'static str>,
 }
 
-impl Txn<'_> {
+impl<'a> Txn<'a> {
     /// Translates an error of SQLite.
-    pub(super) fn fault(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> Error {
-        let path = self.inner.path.clone();
-        move |source| translate(&path, action, &source)
+    pub(super) fn fault(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> Error + Copy + use<'a> {
+        let inner = self.inner;
+        move |source| translate(&inner.path, action, &source)
     }
 
     /// Makes the tables of `group` where they are missing.

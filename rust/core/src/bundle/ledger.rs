@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::value::{event_number, field_i64};
 use crate::db::schema::{Table, has_table};
-use crate::model::{EventId, Namespace, parse_numbered};
+use crate::model::{Namespace, parse_numbered};
 
 /// Where the session's highest event id is kept for readers that do not look at the log.
 pub const COUNTER_KEY: &[u8] = b"counters:max_event_id";
@@ -93,11 +93,6 @@ impl Ledger {
             space.stale = false;
         }
         Ok(space)
-    }
-
-    /// Forgets one log, whose numbers turned out not to hold.
-    pub fn forget(&mut self, agent: &str) {
-        self.spaces.remove(agent);
     }
 }
 
@@ -323,11 +318,4 @@ pub fn adopt_foreign(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("UPDATE amber_namespace SET ordered = NULL", [])?;
     connection.execute("DELETE FROM amber_foreign", [])?;
     Ok(())
-}
-
-/// The id as a type.
-impl From<&Space> for EventId {
-    fn from(space: &Space) -> Self {
-        Self(space.last_id)
-    }
 }

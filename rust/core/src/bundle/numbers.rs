@@ -27,8 +27,8 @@ impl Inner {
         let connection = state.connection.take().ok_or_else(|| self.closed(action))?;
         let outcome = (|| {
             if in_batch {
-                let ledger = state.ledger.get_or_insert(Ledger::load(&connection)?);
-                return work(ledger, &connection);
+                let version = ffi::data_version(&connection);
+                return level(&mut state.ledger, &connection, version).and_then(|ledger| work(ledger, &connection));
             }
             // One read transaction: the version and the numbers are of one state of the file.
             connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_master LIMIT 1")?;
@@ -49,7 +49,11 @@ fn level<'a>(
 ) -> rusqlite::Result<&'a mut Ledger> {
     let ledger = match ledger {
         Some(ledger) => ledger,
-        missing => missing.insert(Ledger { version, ..Ledger::load(connection)? }),
+        missing => {
+            let mut loaded = Ledger::load(connection)?;
+            loaded.version = version;
+            missing.insert(loaded)
+        }
     };
     if ledger.version != version {
         ledger.mark_stale();

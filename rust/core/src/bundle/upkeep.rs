@@ -43,7 +43,7 @@ impl Inner {
         let mut state = self.lock();
         self.commit_batch(&mut state, ACTION)?;
         self.level_derived(&mut state, ACTION, true)?;
-        self.write_back(&state, "PRAGMA wal_checkpoint(TRUNCATE)", ACTION)?;
+        self.write_back(&mut state, "PRAGMA wal_checkpoint(TRUNCATE)", ACTION)?;
         drop(state);
         self.sync.sync_to(self.sync.committed(), &self.path, ACTION)
     }
@@ -75,10 +75,10 @@ impl Inner {
         }
     }
 
-    fn write_back(&self, state: &State, pragma: &str, action: &'static str) -> Result<()> {
-        let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
+    fn write_back(&self, state: &mut State, pragma: &str, action: &'static str) -> Result<()> {
+        let connection = state.connection.as_mut().ok_or_else(|| self.closed(action))?;
         // Readers that hold the log back are not waited for: what they need stays in it.
-        connection.busy_handler(None).map_err(self.fault(action))?;
+        connection.busy_handler(None::<fn(i32) -> bool>).map_err(self.fault(action))?;
         let outcome = connection.query_row(pragma, [], |_| Ok(()));
         open::wait_for_writers(connection).map_err(self.fault(action))?;
         match outcome {
@@ -145,9 +145,9 @@ impl Inner {
         aside.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(self.fault(ACTION))?;
         drop(aside);
         if length >= RESET_AT {
-            let state = self.lock();
+            let mut state = self.lock();
             if state.connection.is_some() && state.batch.is_none() {
-                self.write_back(&state, "PRAGMA wal_checkpoint(PASSIVE)", ACTION)?;
+                self.write_back(&mut state, "PRAGMA wal_checkpoint(PASSIVE)", ACTION)?;
             }
         }
         Ok(())

@@ -68,15 +68,15 @@ pub fn in_memory() -> Result<Connection> {
 
 fn connect(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection> {
     fork::watch();
-    let connection = Connection::open_with_flags(target, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    let mut connection = Connection::open_with_flags(target, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|source| open_error(path, &source))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    wait_for_writers(&connection).map_err(|source| translate(path, "open", &source))?;
+    wait_for_writers(&mut connection).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
 }
 
 /// Makes a connection wait for its turn to write.
-pub fn wait_for_writers(connection: &Connection) -> rusqlite::Result<()> {
+pub fn wait_for_writers(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_turn))
 }
 

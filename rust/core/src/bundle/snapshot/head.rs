@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::tag::{Tag, parse_path, path_value};
+use crate::bundle::value::list_header;
 use crate::codec::{self, Stored, Value, msgpack};
 use crate::db::schema::has_table;
 
@@ -105,16 +106,6 @@ impl Heads {
     /// Agents whose rows for the peer lag behind.
     pub fn pending(&self) -> Vec<String> {
         self.known.iter().filter(|(_, head)| head.pending).map(|(agent, _)| agent.clone()).collect()
-    }
-
-    /// The head of `agent`, if it is known.
-    pub fn known(&mut self, agent: &str) -> Option<&mut Head> {
-        self.known.get_mut(agent)
-    }
-
-    /// Forgets the head of `agent`.
-    pub fn forget(&mut self, agent: &str) {
-        self.known.remove(agent);
     }
 }
 

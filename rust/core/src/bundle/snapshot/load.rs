@@ -6,9 +6,8 @@ use super::head::{Part, Record, agent_number, messages_of, newest_id, open_segme
 use super::peer;
 use super::tag::{Path, Tag};
 use crate::bundle::handle::Inner;
-use crate::bundle::value::Payload;
+use crate::bundle::value::{Payload, list_header};
 use crate::codec::{Value, msgpack};
-use crate::db::schema::has_table;
 use crate::error::{Error, Result};
 
 const ACTION: &str = "read the snapshots of";
@@ -160,9 +159,4 @@ pub(super) fn segments(
 
 fn damaged(inner: &Inner, id: i64, what: &str) -> Error {
     Error::damaged(&inner.path, format!("amber_segment[{id}]"), what)
-}
-
-/// Whether the file has snapshots of every turn at all.
-pub(in crate::bundle) fn has_snapshots(connection: &Connection) -> rusqlite::Result<bool> {
-    has_table(connection, "amber_snapshot")
 }

@@ -10,11 +10,11 @@ mod tag;
 
 use rusqlite::Connection;
 
-pub use self::head::{Head, Heads, Record};
+pub use self::head::{Head, Heads, Record, open_segment};
 pub use self::load::{Conversation, SnapshotInfo};
 pub use self::peer::SLOTS;
 pub use self::tag::{Path as BranchPath, Tag, lineage_of, parse_path};
-use self::head::{Part, agent_number, messages_of, newest_id, next_segment, open_segment, row_id, seal_segment};
+use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
 use super::handle::{Inner, Txn};
 use super::ledger::Ledger;
 use crate::codec::msgpack;

@@ -12,7 +12,7 @@ use super::load::{self, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
 use super::head_of;
 use crate::bundle::handle::{Inner, Txn};
-use crate::bundle::value::{Payload, open_payload, open_value};
+use crate::bundle::value::{list_header, Payload, open_payload, open_value};
 use crate::codec::{Value, msgpack};
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;

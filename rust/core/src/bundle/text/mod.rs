@@ -11,7 +11,7 @@ mod search;
 
 use rusqlite::{Connection, OptionalExtension};
 
-pub use self::peer::check as check_peer_entry;
+pub(in crate::bundle) use self::peer::check as check_peer_entry;
 pub use self::search::{Filter, Hit};
 use super::handle::{Inner, State, Txn};
 use super::ledger;
