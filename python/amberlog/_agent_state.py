@@ -164,9 +164,10 @@ def _parsed(text: str) -> list[Mapping[str, object]]:
 
 def _snapshot_info(row: Mapping[str, object]) -> SnapshotInfo:
     ts = row.get("ts")
+    branch = row.get("branch")
     return SnapshotInfo(
         turn=_whole(row.get("turn")),
-        branch=_whole(row.get("branch")),
+        branch=_whole(branch.get("branch_id") if isinstance(branch, dict) else branch),
         watermark=_whole(row.get("watermark")),
         messages=_whole(row.get("messages")) or 0,
         ts=float(ts) if isinstance(ts, int | float) else 0.0,
