@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VERBS: dict[str, Callable[[SessionStore], object]] = {
     "append_event": lambda store: store.append_event("alice", "text", {}),
     "append_events": lambda store: store.append_events("alice", [("text", {})]),
-    "backup": lambda store: store.backup("copy.kohakutr"),
+    "backup": lambda store: store.backup(f"{store.path}.copy"),
     "checkpoint": lambda store: store.checkpoint(),
     "flush": lambda store: store.flush(),
     "get_all_events": lambda store: store.get_all_events(),
