@@ -1,0 +1,44 @@
+"""Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
+
+from amberlog import aio, errors
+from amberlog.errors import (
+    SessionBusyError,
+    SessionClosedError,
+    SessionDamagedError,
+    SessionError,
+    SessionGoneError,
+    SessionLockedError,
+    SessionNotFoundError,
+    SessionReadOnlyError,
+    SessionVersionError,
+    SessionWriteError,
+)
+from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
+from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Durability",
+    "NullSessionStore",
+    "Problem",
+    "SearchHit",
+    "SessionBusyError",
+    "SessionClosedError",
+    "SessionDamagedError",
+    "SessionError",
+    "SessionGoneError",
+    "SessionLockedError",
+    "SessionNotFoundError",
+    "SessionReadOnlyError",
+    "SessionStore",
+    "SessionVersionError",
+    "SessionWriteError",
+    "SnapshotInfo",
+    "VerifyReport",
+    "__version__",
+    "aio",
+    "errors",
+    "iter_kv_keys",
+    "open_session",
+]

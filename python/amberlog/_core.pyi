@@ -1,0 +1,214 @@
+"""The compiled core: one bundle on disk, and the codec of its values."""
+
+from collections.abc import Mapping
+from typing import final
+
+@final
+class Bundle:
+    """One session's file, open for writing or for reading. Safe to share between threads.
+
+    Tables are named `meta`, `state`, `events`, `channels`, `subagents`, `jobs`, `conversation`
+    and `turn_rollup`; their keys are given as text or as bytes and returned as bytes. Every verb of
+    a closed bundle but `close` raises `SessionClosedError`.
+    """
+
+    @staticmethod
+    def open(
+        path: str,
+        *,
+        durability: str = "process",
+        writer_lock: bool = False,
+        peer_fts: bool = True,
+    ) -> Bundle:
+        """Opens a bundle for writing; creates the file and its parents where they are missing."""
+
+    @staticmethod
+    def open_readonly(path: str) -> Bundle:
+        """Opens a bundle that is there; creates and writes nothing."""
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+
+    @property
+    def readonly(self) -> bool:
+        """Whether every write is refused."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+
+    def append(
+        self,
+        agent: str,
+        event_type: str,
+        data: Mapping[str, object],
+        turn_index: int | None = None,
+        spawned_in_turn: int | None = None,
+        branch_id: int | None = None,
+        parent_branch_path: list[tuple[int, int]] | None = None,
+        stamped: bool = False,
+    ) -> tuple[str, int, dict[str, object] | None]:
+        """Appends one event in one transaction.
+
+        Returns the key, the event id, and the event as stored when `stamped` asks for it.
+        """
+
+    def append_many(
+        self,
+        agent: str,
+        events: list[tuple[str, Mapping[str, object]]],
+        turn_index: int | None = None,
+        branch_id: int | None = None,
+    ) -> list[tuple[str, int]]:
+        """Appends many events in one transaction: all of them or none."""
+
+    def events(
+        self,
+        agent: str,
+        since: int | None = None,
+        until: int | None = None,
+        types: list[str] | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+        after: int | None = None,
+    ) -> tuple[list[dict[str, object]], int | None]:
+        """Returns one page of an agent's events, and the `after` of the next; None at the end.
+
+        Ids above `since` and up to `until`; `limit` bounds the events of the page.
+        """
+
+    def all_events(self) -> list[tuple[str, dict[str, object]]]:
+        """Returns the events of all agents with their keys, by time and then by append order."""
+
+    def event_by_id(self, agent: str, event_id: int) -> dict[str, object] | None:
+        """Returns the event of that id in the agent's namespace."""
+
+    def max_event_id(self) -> int:
+        """Returns the highest event id of the session; 0 when it has no event."""
+
+    def max_branch_id(self, agent: str, turn_index: int) -> int:
+        """Returns the highest branch of a turn; 0 when it has none."""
+
+    def resumable_events(
+        self, agent: str, live_job_ids: list[str], since: int | None
+    ) -> list[dict[str, object]]:
+        """Returns an agent's events with doubles left out and unfinished calls closed."""
+
+    def namespaces(self) -> list[str]:
+        """Returns the namespaces that have events, in the order they were first seen."""
+
+    def get(self, table: str, key: str | bytes) -> object:
+        """Returns the value under a key; raises `KeyError` when there is none."""
+
+    def put(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
+        """Stores values of one table in one transaction."""
+
+    def put_across(
+        self,
+        items: list[tuple[str, str | bytes, object]],
+        delete: list[tuple[str, str | bytes]] = ...,
+    ) -> None:
+        """Stores and deletes values of several tables in one transaction."""
+
+    def delete(self, table: str, key: str | bytes) -> bool:
+        """Deletes a value; returns whether there was one."""
+
+    def keys(
+        self,
+        table: str,
+        prefix: str | bytes = b"",
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[bytes]:
+        """Returns the keys that begin with a prefix, in byte order."""
+
+    def items(
+        self, table: str, prefix: str | bytes = b"", limit: int | None = None
+    ) -> list[tuple[bytes, object]]:
+        """Returns the keys that begin with a prefix, with their values."""
+
+    def count(self, table: str) -> int:
+        """Returns how many keys a table has."""
+
+    def append_message(self, channel: str, data: Mapping[str, object]) -> str:
+        """Appends a message to a channel and returns its key."""
+
+    def messages(self, channel: str) -> list[dict[str, object]]:
+        """Returns the messages of one channel in the order they were appended."""
+
+    def rollups(self, agent: str) -> list[dict[str, object]]:
+        """Returns the turn rollups of one agent by turn."""
+
+    def next_subagent_run(self, parent: str, name: str) -> int:
+        """Reserves and returns the next run number of a sub-agent, from 0."""
+
+    def subagent_runs(
+        self, parent: str | None = None, name: str | None = None
+    ) -> list[tuple[str, str, int, dict[str, object]]]:
+        """Returns parent, name, run and meta of the runs, by parent, name and run."""
+
+    def find_subagent_run(
+        self, job_id: str, parent: str | None = None
+    ) -> tuple[str, str, int, dict[str, object]] | None:
+        """Returns the first run whose meta has that job id."""
+
+    def save_snapshot(
+        self,
+        agent: str,
+        messages: list[Mapping[str, object]],
+        branch: Mapping[str, object] | None = None,
+        watermark: int | None = None,
+        compact_state: Mapping[str, object] | None = None,
+        tagged: bool = False,
+    ) -> None:
+        """Stores the messages as they stand; `tagged` also stores branch and watermark."""
+
+    def load_snapshot(self, agent: str, turn: int | None = None) -> list[dict[str, object]] | None:
+        """Returns the newest snapshot, or that of a turn; the peer's JSON forms are parsed."""
+
+    def snapshots(self, agent: str) -> list[dict[str, object]]:
+        """Returns `turn`, `branch`, `watermark`, `messages` (a count) and `ts` of each snapshot."""
+
+    def load_branch_snapshot(self, agent: str, view: dict[int, int]) -> dict[str, object] | None:
+        """Returns the deepest snapshot that lies on a branch view."""
+
+    def token_usage(
+        self, agent: str, include_subagents: bool, include_attached: bool, by_turn: bool
+    ) -> dict[str, object]:
+        """Returns the token counters of one agent."""
+
+    def token_usage_all_loops(self) -> list[tuple[str, dict[str, int]]]:
+        """Returns the token counters of every loop of the session with its path."""
+
+    def search(
+        self, query: str, k: int, agent: str | None = None, types: list[str] | None = None
+    ) -> list[tuple[int, float, dict[str, object]]]:
+        """Returns id, score and meta of the best matches, best first; no query raises."""
+
+    def flush(self) -> None:
+        """Writes the derived rows and syncs to disk."""
+
+    def checkpoint(self) -> None:
+        """Flushes, then moves the write-ahead log into the file."""
+
+    def close(self) -> None:
+        """Flushes, checkpoints, and gives up file and locks. Calling it again does nothing."""
+
+    def backup(self, path: str) -> None:
+        """Writes a whole copy of the bundle as it stands to a new file."""
+
+    def verify(self) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
+        """Reads everything; returns counts by table, and table, key and fault of each problem."""
+
+def pack(obj: object) -> bytes:
+    """Returns a value as one MessagePack object; refuses what cannot come back equal."""
+
+def unpack(data: bytes) -> object:
+    """Returns the value of one MessagePack object."""
+
+def seal(table: str, key: str | bytes, obj: object) -> bytes:
+    """Returns the bytes that a table stores for a value: header, object and checksum."""
+
+def open(table: str, key: str | bytes, stored: bytes) -> object:  # noqa: A001  # its name there
+    """Returns the value of a table's stored bytes in any of their forms, checksum verified."""

@@ -1,0 +1,197 @@
+"""What may be typed: arguments, options, exit codes."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+import amberlog
+from amberlog.cli import demo as demonstration
+from amberlog.cli import reading
+from amberlog.cli.terminal import complain, drop_stdout, prepare_streams
+from amberlog.errors import SessionError
+
+Job = Callable[[], int]
+"""What a command does, once its arguments are understood; returns the exit code."""
+
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+LARGEST = 2**31 - 1
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Reads the sessions that AI agents left behind. Nothing is ever changed by reading.",
+)
+
+Session = Annotated[str, typer.Argument(help="A session's file, or its exact name.")]
+Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    context: typer.Context,
+    *,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> Job | None:
+    """Prints the version when asked for it."""
+    if show_version:
+        sys.stdout.write(f"amberlog {amberlog.__version__}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise typer.BadParameter("a command is missing; try 'amberlog --help'")
+    return None
+
+
+@app.command()
+def show(
+    session: Session,
+    *,
+    messages: Annotated[
+        int, typer.Option(help="How many messages of each agent.", min=0, max=LARGEST)
+    ] = 6,
+    as_json: Json = False,
+) -> Job:
+    """Prints what a session says about itself, its counts and its last messages."""
+    return partial(reading.show, session, messages, as_json=as_json)
+
+
+@app.command()
+def events(
+    session: Session,
+    *,
+    agent: Agent = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--types", "--type", help="Only these types, separated by commas."),
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(help="Only events with an id above this one.", min=0, max=2**63 - 1),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most this many.", min=0, max=LARGEST)
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Newest first.")] = False,
+    as_json: Json = False,
+) -> Job:
+    """Prints events, one a line, oldest first."""
+    return partial(
+        reading.events,
+        session,
+        agent=agent,
+        types=_split(types),
+        since=since,
+        limit=limit,
+        reverse=reverse,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def search(
+    session: Session,
+    query: Annotated[str, typer.Argument(help='Words; a phrase stands in "double quotes".')],
+    *,
+    agent: Agent = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", "--types", help="Only these types, separated by commas."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="At most this many.", min=0, max=LARGEST)] = 10,
+    as_json: Json = False,
+) -> Job:
+    """Prints what matches a query, best first."""
+    return partial(
+        reading.search, session, query, agent=agent, types=_split(types), k=k, as_json=as_json
+    )
+
+
+@app.command()
+def verify(session: Session, *, as_json: Json = False) -> Job:
+    """Reads every record and checks it; the exit code is 1 when something is wrong."""
+    return partial(reading.verify, session, as_json=as_json)
+
+
+@app.command()
+def backup(
+    session: Session,
+    target: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    *,
+    as_json: Json = False,
+) -> Job:
+    """Copies a session whole, while others may write to it."""
+    return partial(reading.backup, session, target, as_json=as_json)
+
+
+@app.command()
+def demo(
+    *,
+    events_wanted: Annotated[
+        int, typer.Option("--events", help="About when to kill the writer.", min=50, max=LARGEST)
+    ] = 2_000,
+    seed: Annotated[int | None, typer.Option(help="Repeats what was random.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Leave the session in this file.")] = None,
+    as_json: Json = False,
+) -> Job:
+    """Records a session, kills its writer, and shows that nothing acknowledged is lost."""
+    return partial(demonstration.demo, events_wanted, seed=seed, keep=keep, as_json=as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code.
+
+    0: done. 1: the session is missing, damaged, or something was found wrong. 2: the arguments
+    are wrong. An error is one line on standard error.
+    """
+    prepare_streams()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        drop_stdout()
+        return 0
+    except SessionError as error:
+        complain(str(error))
+        return FAILED
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return FAILED
+    except ValueError as error:
+        complain(str(error))
+        return MISUSED
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        # The commands only say what is to be done: typer turns a closed pipe into an exit code
+        # of its own, so the work is done outside of it.
+        job: object = app(
+            arguments if arguments is None else list(arguments),
+            prog_name="amberlog",
+            standalone_mode=False,
+        )
+    except _usage_error() as error:
+        format_message: object = getattr(error, "format_message", None)
+        complain(str(format_message()) if callable(format_message) else str(error))
+        return MISUSED
+    return cast("Job", job)() if callable(job) else int(cast("int", job) or 0)
+
+
+def _usage_error() -> type[Exception]:
+    # Some releases of typer carry a copy of click, others depend on it; the class above
+    # `BadParameter` is that of all usage errors in either.
+    return cast("type[Exception]", typer.BadParameter.__mro__[1])
+
+
+def _split(names: list[str] | None) -> list[str]:
+    return [name for listed in names or [] for name in listed.split(",") if name]

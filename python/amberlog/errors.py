@@ -1,0 +1,146 @@
+"""What can go wrong, one class for each thing a caller can act on."""
+
+from __future__ import annotations
+
+
+class SessionError(Exception):
+    """The base of every error that amberlog raises about a session.
+
+    Attributes:
+        message: What happened, in lower case and without a full stop.
+        path: The file that it happened to, where there is one.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class SessionBusyError(SessionError):
+    """Another writer held the file for longer than the call would wait; try again."""
+
+
+class SessionLockedError(SessionError, RuntimeError):
+    """The writer lock of the session is held, perhaps by this very process.
+
+    Attributes:
+        holder_pid: The process that holds the lock, where its lock file says so.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, holder_pid: int | None = None
+    ) -> None:
+        super().__init__(message, path=path)
+        self.holder_pid = holder_pid
+
+
+class SessionDamagedError(SessionError):
+    """Bytes on disk are not what was written; the file is left as it is.
+
+    Attributes:
+        at: Where: a table with a key, a page, or an offset.
+        what: What was found there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        at: str | None = None,
+        what: str | None = None,
+    ) -> None:
+        super().__init__(message, path=path)
+        self.at = at
+        self.what = what
+
+
+class SessionVersionError(SessionError):
+    """The file was written by a newer format than this version reads; it is unchanged.
+
+    Attributes:
+        found: The version of the file.
+        supported: The newest version that can be read.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        found: int | None = None,
+        supported: int | None = None,
+    ) -> None:
+        super().__init__(message, path=path)
+        self.found = found
+        self.supported = supported
+
+
+class SessionReadOnlyError(SessionError):
+    """A write was asked of a session that is open for reading, or may only be read."""
+
+
+class SessionClosedError(SessionError, RuntimeError):
+    """The store was closed, or was carried over a fork and must be opened again."""
+
+
+class SessionGoneError(SessionError):
+    """The session's file was deleted or moved while it was open."""
+
+
+class SessionNotFoundError(SessionError, FileNotFoundError):
+    """There is no session of that path or name."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message, path=path)
+        # What `except FileNotFoundError` code expects to find on the error.
+        self.filename = path
+
+
+class SessionWriteError(SessionError):
+    """The system refused a read or a write; what the call was to store is not stored.
+
+    Attributes:
+        errno: The system's number for the reason, where there is one (28: disk full).
+        reason: The system's own words.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        errno: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message, path=path)
+        self.errno = errno
+        self.reason = reason
+
+
+class InvalidBranchViewError(SessionError):
+    """A branch view names a branch that the session does not have."""
+
+
+class ForkNotStableError(SessionError):
+    """A call that is still running lies before the point where the session was to fork."""
+
+
+__all__ = [
+    "ForkNotStableError",
+    "InvalidBranchViewError",
+    "SessionBusyError",
+    "SessionClosedError",
+    "SessionDamagedError",
+    "SessionError",
+    "SessionGoneError",
+    "SessionLockedError",
+    "SessionNotFoundError",
+    "SessionReadOnlyError",
+    "SessionVersionError",
+    "SessionWriteError",
+]

@@ -1,0 +1,88 @@
+"""The values that the package takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypedDict
+
+Durability = Literal["process", "power", "batch"]
+"""What a returned append promises; the table of promises is in `docs/guarantees.md`."""
+
+EventCallback = Callable[[str, dict[str, object]], object]
+"""What a subscriber is: called with the key of a new event and the event as stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that `verify` found wrong.
+
+    Attributes:
+        file: The file it is in.
+        table: The table it is in.
+        key: The key of the record; empty when the table itself is damaged.
+        what: What is wrong with it.
+    """
+
+    file: Path
+    table: str
+    key: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What `verify` read and what it found.
+
+    Attributes:
+        file: The session's file.
+        counts: How many records of each table were read.
+        problems: Everything that was wrong, in the order it was found.
+    """
+
+    file: Path
+    counts: Mapping[str, int]
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A conversation snapshot that can be loaded by its turn.
+
+    Attributes:
+        turn: The turn at whose end it was taken; None when it was saved without a turn.
+        branch: The branch of that turn, where it was given.
+        watermark: The highest event id that it includes; None when it was not given.
+        messages: How many messages it holds.
+        ts: When it was saved, in seconds since 1970.
+    """
+
+    turn: int | None
+    branch: int | None
+    watermark: int | None
+    messages: int
+    ts: float
+
+
+class SearchHit(TypedDict):
+    """One record that a search of a session found.
+
+    Attributes:
+        doc_id: A number that stays the record's own while the search index is not rebuilt.
+        score: How well it matches; higher is better, and only comparable within one search.
+        meta: `event_key`, `agent`, `type` and `event_id` of an event; `channel_key`, `channel`,
+            `sender` and `type` of a channel message.
+    """
+
+    doc_id: int
+    score: float
+    meta: dict[str, object]
+
+
+__all__ = ["Durability", "EventCallback", "Problem", "SearchHit", "SnapshotInfo", "VerifyReport"]
