@@ -88,9 +88,9 @@ impl Bundle {
         self.inner.page(agent, wanted, from, limit)
     }
 
-    /// Rows of all logs after a row, as they were written; the row to go on from.
-    pub fn rows_after(&self, row: i64, limit: usize) -> Result<(Vec<Row>, Option<i64>)> {
-        self.inner.rows_after(row, limit)
+    /// All events in the order in which they were appended.
+    pub fn all_rows(&self) -> Result<Vec<Row>> {
+        self.inner.all_rows()
     }
 
     /// The event of `agent` with that id.

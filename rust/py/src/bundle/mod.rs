@@ -1,0 +1,52 @@
+//! One bundle for Python: its methods by what they are about.
+
+mod agents;
+mod draft;
+mod log;
+mod marks;
+mod snapshots;
+mod tables;
+mod upkeep;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use amberlog_core::bundle::{Bundle, Payload};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use self::marks::Marks;
+use crate::convert;
+
+/// One session's file.
+#[pyclass(frozen, name = "Bundle", module = "amberlog._core")]
+pub(crate) struct PyBundle {
+    bundle: Bundle,
+    closed: AtomicBool,
+    marks: Mutex<HashMap<String, Marks>>,
+}
+
+/// A key as bytes: text keys are UTF-8.
+fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(text) = key.cast::<PyString>() {
+        Ok(text.to_str()?.as_bytes().to_vec())
+    } else if let Ok(bytes) = key.cast::<PyBytes>() {
+        Ok(bytes.as_bytes().to_vec())
+    } else {
+        Err(PyTypeError::new_err("a key is str or bytes"))
+    }
+}
+
+/// The Python object of a stored value.
+fn object(py: Python<'_>, payload: &Payload) -> PyResult<Py<PyAny>> {
+    match payload {
+        Payload::Object(body) => convert::decode(py, body),
+        Payload::Bytes(bytes) => Ok(PyBytes::new(py, bytes).into_any().unbind()),
+    }
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}

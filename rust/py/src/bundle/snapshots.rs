@@ -1,0 +1,200 @@
+//! Snapshots: what is new in a list of messages goes in, a whole list comes out.
+
+use amberlog_core::bundle::{BranchPath, Conversation, Payload, Save, Saved, Tag};
+use amberlog_core::codec::{Value, msgpack};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::marks::Marks;
+use super::{PyBundle, object};
+use crate::convert;
+use crate::error::{Outcome, Raise};
+
+#[pymethods]
+impl PyBundle {
+    #[expect(clippy::too_many_arguments, reason = "these are the parts of one checkpoint")]
+    #[pyo3(signature = (agent, messages, branch=None, watermark=None, compact_state=None, tagged=false))]
+    fn save_snapshot(
+        &self,
+        py: Python<'_>,
+        agent: &str,
+        messages: &Bound<'_, PyList>,
+        branch: Option<&Bound<'_, PyAny>>,
+        watermark: Option<i64>,
+        compact_state: Option<&Bound<'_, PyAny>>,
+        tagged: bool,
+    ) -> Outcome<()> {
+        let tag = if tagged {
+            Tag::Branch {
+                branch: value_of(py, branch)?,
+                watermark: watermark.unwrap_or(0),
+                compact_state: value_of(py, compact_state)?,
+            }
+        } else {
+            Tag::Plain
+        };
+        let mut marks = self.take_marks(agent);
+        let keep = marks.unchanged(messages)?;
+        marks.truncate(keep);
+        let saved = self.save(py, agent, messages, &mut marks, &tag)?;
+        let saved = match saved {
+            Saved::As(id) => id,
+            Saved::Outdated => {
+                marks = Marks::default();
+                match self.save(py, agent, messages, &mut marks, &tag)? {
+                    Saved::As(id) => id,
+                    Saved::Outdated => return Ok(()),
+                }
+            }
+        };
+        marks.snapshot = saved;
+        self.put_marks(agent, marks);
+        Ok(())
+    }
+
+    #[pyo3(signature = (agent, turn=None))]
+    fn load_snapshot(&self, py: Python<'_>, agent: &str, turn: Option<i64>) -> Outcome<Option<Py<PyAny>>> {
+        let found = py.detach(|| self.bundle.load_snapshot(agent, turn)).or_raise(py)?;
+        match found {
+            None => Ok(None),
+            Some(Conversation::Whole(payload)) => whole(py, &payload),
+            Some(Conversation::Lists(lists)) => {
+                let messages = PyList::empty(py);
+                for list in &lists {
+                    for message in convert::decode(py, list)?.bind(py).try_iter()? {
+                        messages.append(message?)?;
+                    }
+                }
+                Ok(Some(messages.into_any().unbind()))
+            }
+        }
+    }
+
+    fn snapshots<'py>(&self, py: Python<'py>, agent: &str) -> Outcome<Vec<Bound<'py, PyDict>>> {
+        let found = py.detach(|| self.bundle.snapshots(agent)).or_raise(py)?;
+        found
+            .iter()
+            .map(|info| {
+                let entry = PyDict::new(py);
+                entry.set_item("turn", info.turn)?;
+                entry.set_item("branch", info.branch)?;
+                entry.set_item("watermark", info.watermark)?;
+                entry.set_item("messages", info.messages)?;
+                entry.set_item("ts", info.ts)?;
+                Ok(entry)
+            })
+            .collect()
+    }
+
+    fn load_branch_snapshot(
+        &self,
+        py: Python<'_>,
+        agent: &str,
+        view: &Bound<'_, PyDict>,
+    ) -> Outcome<Option<Py<PyAny>>> {
+        let mut target: BranchPath = Vec::with_capacity(view.len());
+        for (turn, branch) in view.iter() {
+            let (Ok(turn), Ok(branch)) = (turn.extract::<i64>(), branch.extract::<i64>()) else {
+                return Ok(None);
+            };
+            target.push((turn, branch));
+        }
+        target.sort_unstable();
+        if target.iter().any(|(turn, branch)| *turn <= 0 || *branch <= 0) {
+            return Ok(None);
+        }
+        let found = py.detach(|| self.bundle.load_branch_snapshot(agent, &target)).or_raise(py)?;
+        found.map(|record| object(py, &Payload::of(&record))).transpose()
+    }
+}
+
+impl PyBundle {
+    /// Packs what the marks do not know and stores the list.
+    fn save(
+        &self,
+        py: Python<'_>,
+        agent: &str,
+        messages: &Bound<'_, PyList>,
+        marks: &mut Marks,
+        tag: &Tag,
+    ) -> PyResult<Saved> {
+        let keep = marks.len();
+        let mut fresh = Vec::new();
+        for (at, message) in messages.iter().enumerate().skip(keep) {
+            let mut body = Vec::with_capacity(256);
+            convert::encode(&message, &mut body).map_err(|error| {
+                crate::error::raise(py, &at_message(at, error))
+            })?;
+            fresh.push(body);
+            marks.push(&message);
+        }
+        let save = Save { agent, keep, base: marks.snapshot, fresh: &fresh, tag };
+        py.detach(|| self.bundle.save_snapshot(&save)).or_raise(py)
+    }
+}
+
+fn at_message(at: usize, error: amberlog_core::Error) -> amberlog_core::Error {
+    match error {
+        amberlog_core::Error::Unstorable { at: place, what, by_type } => {
+            let place = format!("$[{at}]{}", place.strip_prefix('$').unwrap_or(&place));
+            amberlog_core::Error::Unstorable { at: place, what, by_type }
+        }
+        other => other,
+    }
+}
+
+/// A value that the core looks into; tuples inside become lists, as branch paths come with them.
+fn value_of(py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Value> {
+    let Some(value) = value else { return Ok(Value::Nil) };
+    let mut body = Vec::new();
+    convert::encode(&without_tuples(value)?, &mut body).or_raise(py)?;
+    msgpack::decode(&body).map_err(|fault| pyo3::exceptions::PyValueError::new_err(fault.to_string()))
+}
+
+fn without_tuples<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    if let Ok(fields) = value.cast_exact::<PyDict>() {
+        let copy = PyDict::new(py);
+        for (key, field) in fields.iter() {
+            let is_path = key.eq("parent_branch_path")?;
+            copy.set_item(key, if is_path { pairs_as_lists(&field)? } else { field })?;
+        }
+        return Ok(copy.into_any());
+    }
+    Ok(value.clone())
+}
+
+fn pairs_as_lists<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if !(path.is_exact_instance_of::<PyList>() || path.is_exact_instance_of::<PyTuple>()) {
+        return Ok(path.clone());
+    }
+    let pairs = PyList::empty(path.py());
+    for pair in path.try_iter()? {
+        let pair = pair?;
+        match pair.cast_exact::<PyTuple>() {
+            Ok(tuple) => pairs.append(tuple.to_list())?,
+            Err(_) => pairs.append(pair)?,
+        }
+    }
+    Ok(pairs.into_any())
+}
+
+/// A conversation that another program wrote: a list, or JSON of one, bare or under `messages`.
+fn whole(py: Python<'_>, payload: &Payload) -> PyResult<Option<Py<PyAny>>> {
+    let stored = match payload {
+        Payload::Object(body) => convert::decode(py, body)?.into_bound(py),
+        Payload::Bytes(bytes) => pyo3::types::PyString::new(py, &String::from_utf8_lossy(bytes)).into_any(),
+    };
+    let parsed = if stored.is_instance_of::<pyo3::types::PyString>() {
+        py.import("json")?.call_method1("loads", (stored,))?
+    } else {
+        stored
+    };
+    if parsed.is_instance_of::<PyList>() {
+        return Ok(Some(parsed.unbind()));
+    }
+    match parsed.cast::<PyDict>() {
+        Ok(fields) => Ok(fields.get_item("messages")?.map(Bound::unbind)),
+        Err(_) => Ok(None),
+    }
+}
