@@ -10,7 +10,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
-WHEEL = $(firstword $(wildcard dist/amberlog-*.whl))
+# Looked up by the shell: make remembers what a directory held before the wheel was built.
+WHEEL := $$(ls dist/amberlog-*.whl)
 CHECKED := $(wildcard python tests benches tools)
 
 # The binding is tested from Python; its own test binary would have to link libpython.
@@ -96,8 +97,8 @@ $(BUILD)/wheel.stamp: $(BUILD)/venv.stamp $(SOURCES)
 	touch $@
 
 $(BUILD)/install.stamp: $(BUILD)/wheel.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEEL)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(WHEEL)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$(WHEEL)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(WHEEL)"
 	touch $@
 
 $(BUILD)/extras.stamp: $(BUILD)/install.stamp
