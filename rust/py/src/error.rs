@@ -54,6 +54,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("path", path.to_string_lossy())?;
             "SessionNotFoundError"
         }
+        Error::BranchView { .. } => "InvalidBranchViewError",
         Error::Io { path, reason, errno, .. } => {
             fields.set_item("path", path.to_string_lossy())?;
             fields.set_item("errno", errno)?;
