@@ -7,7 +7,7 @@ use amberlog_core::codec::msgpack::{
 };
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
-use pyo3::types::iter::{BoundDictIterator, BoundListIterator};
+use pyo3::types::iter::BoundListIterator;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyStringMethods,
 };
@@ -225,7 +225,7 @@ fn put_float(number: f64, out: &mut Vec<u8>) -> Outcome<()> {
 // Only exact types are converted, so no code of the caller runs in between: while one thread at a time
 // holds the interpreter the dict stands still.
 #[cfg(not(Py_GIL_DISABLED))]
-type Pairs<'py> = BoundDictIterator<'py>;
+type Pairs<'py> = pyo3::types::iter::BoundDictIterator<'py>;
 
 #[cfg(not(Py_GIL_DISABLED))]
 fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {
