@@ -7,10 +7,13 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::convert::{self, Top, refused};
 
+/// Room for an event of the usual size.
+const ROOM: usize = 1024;
+
 /// Packs a value into one MessagePack object.
 #[pyfunction]
 pub(crate) fn pack<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(ROOM);
     convert::encode(value, &mut body).map_err(|error| refused(&error))?;
     Ok(PyBytes::new(value.py(), &body))
 }
@@ -23,7 +26,7 @@ pub(crate) fn pack_pairs<'py>(
 ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
     let skip: Vec<String> = skip.extract()?;
     let skip: Vec<&str> = skip.iter().map(String::as_str).collect();
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(ROOM);
     let count = convert::encode_pairs(value, &skip, &mut body).map_err(|error| refused(&error))?;
     Ok((PyBytes::new(value.py(), &body), count))
 }
@@ -41,7 +44,7 @@ pub(crate) fn seal<'py>(
     key: &Bound<'py, PyAny>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(ROOM);
     let stored = match convert::encode_top(value, &mut body).map_err(|error| refused(&error))? {
         Top::Object => codec::seal(table, key_bytes(key)?, &body),
         Top::Bytes => body,

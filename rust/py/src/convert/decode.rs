@@ -32,19 +32,19 @@ fn decode_with<'py>(py: Python<'py>, body: &[u8], keys: &mut Keys) -> PyResult<B
     let mut open: Vec<Frame<'py>> = Vec::new();
     loop {
         let start = reader.position();
-        let mut value = match reader.token().map_err(malformed)? {
+        let mut value = match reader.raw_token().map_err(malformed)? {
             Token::Nil => py.None().into_bound(py),
             Token::Bool(truth) => truth.into_bound_py_any(py)?,
             Token::Int(number) => number.into_bound_py_any(py)?,
             Token::UInt(number) => number.into_bound_py_any(py)?,
             Token::Float(number) => number.into_bound_py_any(py)?,
-            Token::Str(text) => PyString::new(py, text).into_any(),
+            Token::Str(text) => string(py, start, text)?.into_any(),
             Token::List(left @ 1..) => {
                 push(&mut open, start, Frame { left, container: Container::List(PyList::empty(py)) })?;
                 continue;
             }
             Token::Map(left @ 1..) => {
-                let key = keys.get(py, reader.key().map_err(malformed)?);
+                let key = keys.next(py, &mut reader)?;
                 push(&mut open, start, Frame { left, container: Container::Dict(PyDict::new(py), key) })?;
                 continue;
             }
@@ -57,7 +57,7 @@ fn decode_with<'py>(py: Python<'py>, body: &[u8], keys: &mut Keys) -> PyResult<B
             frame.put(value)?;
             if frame.left > 0 {
                 if let Container::Dict(_, key) = &mut frame.container {
-                    *key = keys.get(py, reader.key().map_err(malformed)?);
+                    *key = keys.next(py, &mut reader)?;
                 }
                 break;
             }
@@ -80,6 +80,13 @@ fn push<'py>(open: &mut Vec<Frame<'py>>, at: usize, frame: Frame<'py>) -> PyResu
     }
     open.push(frame);
     Ok(())
+}
+
+// Python checks that the bytes are UTF-8.
+#[inline]
+fn string<'py>(py: Python<'py>, at: usize, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    PyString::from_bytes(py, bytes)
+        .map_err(|_| malformed(Malformed { at, what: "a string that is not UTF-8" }))
 }
 
 #[cold]
@@ -119,8 +126,10 @@ impl<'py> Frame<'py> {
 /// The keys seen last, as Python strings that remember their hash. They are not interned: on some
 /// versions of Python an interned string is never freed, and keys may be ids without end.
 struct Keys {
-    slots: [Option<(Box<str>, Py<PyString>)>; SLOTS],
+    slots: [Option<Known>; SLOTS],
 }
+
+type Known = (Box<[u8]>, Py<PyString>);
 
 impl Default for Keys {
     fn default() -> Self {
@@ -129,23 +138,25 @@ impl Default for Keys {
 }
 
 impl Keys {
-    fn get<'py>(&mut self, py: Python<'py>, key: &str) -> Bound<'py, PyString> {
+    fn next<'py>(&mut self, py: Python<'py>, reader: &mut Reader<'_>) -> PyResult<Bound<'py, PyString>> {
+        let at = reader.position();
+        let key = reader.raw_key().map_err(malformed)?;
         let slot = if key.len() <= CACHED_LEN { self.slots.get_mut(slot_of(key)) } else { None };
         match slot {
-            Some(Some((name, object))) if **name == *key => object.bind(py).clone(),
+            Some(Some((name, object))) if **name == *key => Ok(object.bind(py).clone()),
             Some(slot) => {
-                let object = PyString::new(py, key);
+                let object = string(py, at, key)?;
                 *slot = Some((key.into(), object.clone().unbind()));
-                object
+                Ok(object)
             }
-            None => PyString::new(py, key),
+            None => string(py, at, key),
         }
     }
 }
 
 // Length and three bytes tell the names of an event apart well enough.
-fn slot_of(key: &str) -> usize {
-    let byte = |at: usize| usize::from(key.as_bytes().get(at).copied().unwrap_or_default());
+fn slot_of(key: &[u8]) -> usize {
+    let byte = |at: usize| usize::from(key.get(at).copied().unwrap_or_default());
     let last = key.len().saturating_sub(1);
     let mixed = key.len() * 7 + byte(0) * 31 + byte(key.len() / 2) * 13 + byte(last) * 5;
     mixed % SLOTS

@@ -5,8 +5,9 @@ use amberlog_core::codec::msgpack::{
     MAX_DEPTH, MAX_LEN, put_bool, put_f64, put_i64, put_list_header, put_map_header, put_nil, put_str,
     put_u64,
 };
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
-use pyo3::types::iter::{BoundDictIterator, BoundListIterator};
+use pyo3::types::iter::BoundListIterator;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyStringMethods,
 };
@@ -170,28 +171,35 @@ fn put_contents(open: &mut Vec<Frame<'_>>, skip: &[&str], out: &mut Vec<u8>) -> 
 // Writes a scalar whole, and of a container the header.
 #[inline]
 fn put<'py>(object: &Bound<'py, PyAny>, out: &mut Vec<u8>) -> Outcome<Option<Frame<'py>>> {
-    if let Ok(text) = object.cast_exact::<PyString>() {
+    if let Some(text) = exact::<PyString>(object) {
         put_str(out, text_of(text)?);
-    } else if let Ok(number) = object.cast_exact::<PyInt>() {
+    } else if let Some(number) = exact::<PyInt>(object) {
         put_integer(number, out)?;
-    } else if let Ok(dict) = object.cast_exact::<PyDict>() {
+    } else if let Some(dict) = exact::<PyDict>(object) {
         let frame = Frame::of_dict(dict);
         put_map_header(out, checked_len(frame.count)?);
         return Ok(Some(frame));
-    } else if let Ok(list) = object.cast_exact::<PyList>() {
+    } else if let Some(list) = exact::<PyList>(object) {
         let frame = Frame::of_list(list);
         put_list_header(out, checked_len(frame.count)?);
         return Ok(Some(frame));
+    } else if let Some(number) = exact::<PyFloat>(object) {
+        put_float(number.value(), out)?;
     } else if object.is_none() {
         put_nil(out);
-    } else if let Ok(truth) = object.cast_exact::<PyBool>() {
+    } else if let Some(truth) = exact::<PyBool>(object) {
         put_bool(out, truth.is_true());
-    } else if let Ok(number) = object.cast_exact::<PyFloat>() {
-        put_float(number.value(), out)?;
     } else {
         return Err(foreign(object));
     }
     Ok(None)
+}
+
+// A cast that fails builds its error, with a reference to the type; most values meet several types
+// before their own.
+#[inline]
+fn exact<'a, 'py, T: PyTypeInfo>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, T>> {
+    if object.is_exact_instance_of::<T>() { object.cast_exact().ok() } else { None }
 }
 
 fn put_integer(number: &Bound<'_, PyInt>, out: &mut Vec<u8>) -> Outcome<()> {
@@ -217,7 +225,7 @@ fn put_float(number: f64, out: &mut Vec<u8>) -> Outcome<()> {
 // Only exact types are converted, so no code of the caller runs in between: while one thread at a time
 // holds the interpreter the dict stands still.
 #[cfg(not(Py_GIL_DISABLED))]
-type Pairs<'py> = BoundDictIterator<'py>;
+type Pairs<'py> = pyo3::types::iter::BoundDictIterator<'py>;
 
 #[cfg(not(Py_GIL_DISABLED))]
 fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {

@@ -4,7 +4,7 @@ use super::{Malformed, READ_DEPTH};
 
 /// The next thing in the bytes: a whole scalar, or the opening of a container.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Token<'a> {
+pub enum Token<S> {
     /// Nil.
     Nil,
     /// A truth value.
@@ -15,8 +15,8 @@ pub enum Token<'a> {
     UInt(u64),
     /// A double, or a single widened to one.
     Float(f64),
-    /// A string, checked to be UTF-8.
-    Str(&'a str),
+    /// A string: text, or the bytes that should be.
+    Str(S),
     /// A list: so many objects follow. No more than there are bytes left.
     List(usize),
     /// A map: so many pairs follow, each a [`Reader::key`] and an object.
@@ -50,14 +50,34 @@ impl<'a> Reader<'a> {
 
     /// Reads the next scalar or the opening of the next container.
     #[inline]
-    pub fn token(&mut self) -> Result<Token<'a>, Malformed> {
+    pub fn token(&mut self) -> Result<Token<&'a str>, Malformed> {
+        self.next(|bytes, at| {
+            std::str::from_utf8(bytes).map_err(|_| Malformed { at, what: "a string that is not UTF-8" })
+        })
+    }
+
+    /// Reads the same, and leaves it to the caller to check that a string is UTF-8: who hands the bytes
+    /// to somebody that checks them need not pay for it twice.
+    #[inline]
+    pub fn raw_token(&mut self) -> Result<Token<&'a [u8]>, Malformed> {
+        self.next(|bytes, _| Ok(bytes))
+    }
+
+    #[inline]
+    fn next<S>(
+        &mut self,
+        text: impl Fn(&'a [u8], usize) -> Result<S, Malformed>,
+    ) -> Result<Token<S>, Malformed> {
         let start = self.at;
         let [marker] = self.take()?;
         Ok(match marker {
             0x00..=0x7f => Token::Int(i64::from(marker)),
             0x80..=0x8f => self.map(start, usize::from(marker & 0x0f))?,
             0x90..=0x9f => self.list(start, usize::from(marker & 0x0f))?,
-            0xa0..=0xbf => Token::Str(self.text(usize::from(marker & 0x1f))?),
+            0xa0..=0xbf => {
+                let (at, bytes) = (self.at, self.bytes_of(usize::from(marker & 0x1f))?);
+                Token::Str(text(bytes, at)?)
+            }
             0xc0 => Token::Nil,
             0xc2 => Token::Bool(false),
             0xc3 => Token::Bool(true),
@@ -75,41 +95,35 @@ impl<'a> Reader<'a> {
             0xd2 => Token::Int(i64::from(i32::from_be_bytes(self.take()?))),
             0xd3 => Token::Int(i64::from_be_bytes(self.take()?)),
             0xe0..=0xff => Token::Int(i64::from(marker.cast_signed())),
-            _ => return self.wide(start, marker),
-        })
-    }
-
-    // The forms with a length of their own, and what is refused: apart from `token` so that it stays
-    // small enough to be inlined for the forms that events are made of.
-    fn wide(&mut self, start: usize, marker: u8) -> Result<Token<'a>, Malformed> {
-        let what = match marker {
             0xd9..=0xdb => {
                 let length = self.length(marker - 0xd9)?;
-                return self.text(length).map(Token::Str);
+                let (at, bytes) = (self.at, self.bytes_of(length)?);
+                Token::Str(text(bytes, at)?)
             }
             0xdc | 0xdd => {
                 let count = self.length(marker - 0xdb)?;
-                return self.list(start, count);
+                self.list(start, count)?
             }
             0xde | 0xdf => {
                 let count = self.length(marker - 0xdd)?;
-                return self.map(start, count);
+                self.map(start, count)?
             }
-            0xc4..=0xc6 => "a binary value, which a session cannot hold",
-            0xc7..=0xc9 | 0xd4..=0xd8 => "an extension type, which a session cannot hold",
-            _ => "a byte that begins nothing",
-        };
-        Err(Malformed { at: start, what })
+            _ => return Err(unknown(start, marker)),
+        })
     }
 
     /// Reads a map's next key.
     #[inline]
     pub fn key(&mut self) -> Result<&'a str, Malformed> {
         let start = self.at;
-        match self.token()? {
-            Token::Str(text) => Ok(text),
-            _ => Err(Malformed { at: start, what: "a map key that is not a string" }),
-        }
+        key_of(start, self.token()?)
+    }
+
+    /// Reads a map's next key, as [`Reader::raw_token`] does.
+    #[inline]
+    pub fn raw_key(&mut self) -> Result<&'a [u8], Malformed> {
+        let start = self.at;
+        key_of(start, self.raw_token()?)
     }
 
     /// Passes over one whole object, checking everything in it.
@@ -162,24 +176,22 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn text(&mut self, length: usize) -> Result<&'a str, Malformed> {
+    fn bytes_of(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let end = self.at.checked_add(length).ok_or_else(|| self.cut())?;
         let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.cut())?;
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| Malformed { at: self.at, what: "a string that is not UTF-8" })?;
         self.at = end;
-        Ok(text)
+        Ok(bytes)
     }
 
     // An item takes at least a byte and a pair two: a count that says more lies, and is refused
     // before anybody makes room for it.
     #[inline]
-    fn list(&self, start: usize, count: usize) -> Result<Token<'a>, Malformed> {
+    fn list<S>(&self, start: usize, count: usize) -> Result<Token<S>, Malformed> {
         if count <= self.remaining() { Ok(Token::List(count)) } else { Err(too_long(start)) }
     }
 
     #[inline]
-    fn map(&self, start: usize, count: usize) -> Result<Token<'a>, Malformed> {
+    fn map<S>(&self, start: usize, count: usize) -> Result<Token<S>, Malformed> {
         if count <= self.remaining() / 2 { Ok(Token::Map(count)) } else { Err(too_long(start)) }
     }
 
@@ -187,6 +199,24 @@ impl<'a> Reader<'a> {
     fn cut(&self) -> Malformed {
         Malformed { at: self.at, what: "an object that is cut off" }
     }
+}
+
+#[inline]
+fn key_of<S>(at: usize, token: Token<S>) -> Result<S, Malformed> {
+    match token {
+        Token::Str(key) => Ok(key),
+        _ => Err(Malformed { at, what: "a map key that is not a string" }),
+    }
+}
+
+#[cold]
+fn unknown(at: usize, marker: u8) -> Malformed {
+    let what = match marker {
+        0xc4..=0xc6 => "a binary value, which a session cannot hold",
+        0xc7..=0xc9 | 0xd4..=0xd8 => "an extension type, which a session cannot hold",
+        _ => "a byte that begins nothing",
+    };
+    Malformed { at, what }
 }
 
 #[cold]
