@@ -1,1 +1,3 @@
 //! (room: db)
+
+pub mod pages;
