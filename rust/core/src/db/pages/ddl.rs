@@ -360,3 +360,85 @@ fn quoted(sql: &str, open: char) -> Option<(String, &str)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn layout(columns: &str) -> Result<Layout, &'static str> {
+        Layout::parse(&format!("CREATE TABLE t {columns}"))
+    }
+
+    #[test]
+    fn only_an_integer_primary_key_is_the_rowid() {
+        for (columns, alias) in [
+            ("(id INTEGER PRIMARY KEY AUTOINCREMENT, v)", Some(0)),
+            ("(v, \"id\" integer NOT NULL PRIMARY KEY)", Some(1)),
+            ("(v TEXT, id INTEGER, CONSTRAINT c PRIMARY KEY ([ID]))", Some(1)),
+            ("(id INT PRIMARY KEY)", None),
+            ("(id INTEGER(8) PRIMARY KEY)", None),
+            ("(id INTEGER, v, PRIMARY KEY (id, v))", None),
+            ("(id INTEGER PRIMARY KEY) WITHOUT ROWID", None),
+            ("(id INTEGER DEFAULT 'PRIMARY KEY')", None),
+        ] {
+            assert_eq!(layout(columns).map(|layout| layout.rowid_alias), Ok(alias), "{columns}");
+        }
+    }
+
+    #[test]
+    fn stored_columns_begin_with_the_key_without_a_rowid() {
+        let ordered = layout("(a, b TEXT, c, d, PRIMARY KEY (d, B DESC)) STRICT, WITHOUT ROWID");
+
+        assert_eq!(ordered.map(|layout| layout.stored), Ok(vec![3, 1, 0, 2]));
+    }
+
+    #[test]
+    fn the_affinity_is_that_of_the_first_rule_that_fits() {
+        for (of_type, is_real) in [
+            ("REAL", true),
+            ("double precision", true),
+            ("FLOAT(3, -1)", true),
+            ("FLOATING POINT", false),
+            ("REAL TEXT", false),
+            ("BLOB REAL", false),
+            ("NUMERIC", false),
+            ("", false),
+        ] {
+            let columns = format!("(v {of_type} NOT NULL)");
+
+            let found = layout(&columns).map(|layout| layout.columns.iter().all(Spec::is_real));
+
+            assert_eq!(found, Ok(is_real), "{columns}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for columns in [
+            "(a, b AS (a))",
+            "(a, b INT GENERATED ALWAYS AS (a) VIRTUAL)",
+            "(id INTEGER PRIMARY KEY DESC)",
+            "(a, b, PRIMARY KEY (a) UNIQUE (b))",
+            "(a PRIMARY KEY, b PRIMARY KEY)",
+            "(a, PRIMARY KEY (a, a)) WITHOUT ROWID",
+            "(a) WITHOUT ROWID",
+            "(a) WITHOUT OIDS",
+            "(a, PRIMARY KEY (z))",
+            "(a",
+            "(a 'b",
+            "AS SELECT 1",
+            "",
+        ] {
+            assert!(layout(columns).is_err(), "{columns}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(CREATE TABLE t ?)?[-(),'\"`\\[\\]*/ aé1]{0,20}( PRIMARY KEY| INTEGER|UNIQUE)*\\PC{0,9}") {
+            drop(Layout::parse(&text));
+        }
+    }
+}
