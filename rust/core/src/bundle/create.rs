@@ -14,6 +14,7 @@ use super::sync::SyncGate;
 use super::value::event_number;
 use crate::clock::Clock;
 use crate::db::fault::translate;
+use crate::db::pages::Pages;
 use crate::db::schema::{FORMAT_VERSION, PRIVATE_VERSION, Table, has_table, table_count};
 use crate::db::{fork, open, registry};
 use crate::error::{Error, Result};
@@ -112,7 +113,13 @@ fn look_at_bytes(path: &Path) -> Result<()> {
 
 /// Refuses a newer format before SQLite opens the file for writing, so that not a byte of it changes.
 fn refuse_newer_at_rest(path: &Path) -> Result<()> {
-    /*PAGES*/ let _ = path; Ok(())
+    let key = b"format_version";
+    let Ok(pages) = Pages::open(path) else { return Ok(()) };
+    let Ok(Some(stored)) = pages.get_kv(Table::Meta.name(), key) else { return Ok(()) };
+    match event_number(Table::Meta, key, &stored) {
+        Some(version) if pages.finish().is_ok() => refuse_newer(path, version, FORMAT_VERSION),
+        _ => Ok(()),
+    }
 }
 
 fn refuse_newer(path: &Path, found: i64, supported: i64) -> Result<()> {

@@ -4,7 +4,7 @@ pub mod fault;
 pub mod ffi;
 pub mod fork;
 pub mod open;
-// pub mod pages;
+pub mod pages;
 pub mod registry;
 pub mod schema;
 pub mod service;

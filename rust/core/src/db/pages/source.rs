@@ -1,0 +1,208 @@
+//! The file under the reader: opened at rest, read by `pread`, proven unchanged at the end.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::PageFault;
+use super::header::{self, Header};
+
+/// Pages kept: the way from a root to a leaf of two trees.
+const CACHED: usize = 8;
+
+/// An open database file at rest.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: File,
+    /// The name of the file itself: SQLite puts its log beside that, not beside a link to it.
+    path: PathBuf,
+    before: Print,
+    header: Header,
+    cache: RefCell<VecDeque<(u32, Arc<Vec<u8>>)>>,
+}
+
+/// What no write to the file leaves as it was.
+#[derive(Debug, PartialEq, Eq)]
+struct Print {
+    id: (u64, u64),
+    size: u64,
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+}
+
+impl Print {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            id: (found.dev(), found.ino()),
+            size: found.len(),
+            mtime: (found.mtime(), found.mtime_nsec()),
+            ctime: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+
+    /// Whether any later write must bear a later time. Many kernels stamp files with the time of
+    /// the last tick, so that a write in the tick of the look is not to be told from one before.
+    fn is_settled(&self) -> bool {
+        let (seconds, nanoseconds) = last_tick();
+        // A time further ahead comes from a clock that was set back, and will not be met again.
+        self.ctime < (seconds, nanoseconds) || self.ctime > (seconds.saturating_add(1), nanoseconds)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn last_tick() -> (i64, i64) {
+    // The very clock that file times are taken from.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    (now.tv_sec, now.tv_nsec)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn last_tick() -> (i64, i64) {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let tick = now.saturating_sub(Duration::from_millis(20));
+    (i64::try_from(tick.as_secs()).unwrap_or(i64::MAX), i64::from(tick.subsec_nanos()))
+}
+
+impl Source {
+    pub fn open(path: &Path) -> Result<Self, PageFault> {
+        let (file, path) = open_file(path)?;
+        // In this order: what is not in the log once the file was looked at is in the file, and
+        // whoever moves it there later changes the look.
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(PageFault::unsupported("not a regular file"));
+        }
+        let before = Print::of(&found);
+        if !before.is_settled() {
+            return Err(PageFault::Changed);
+        }
+        if !is_at_rest(&path)? {
+            return Err(PageFault::unsupported("a write-ahead log or a journal with content"));
+        }
+        let mut start = [0; header::LENGTH];
+        if before.size < start.len() as u64 {
+            return Err(PageFault::unsupported("a file without pages"));
+        }
+        read_exact(&file, &mut start, 0)?;
+        let header = Header::parse(&start, before.size)?;
+        Ok(Self { file, path, before, header, cache: RefCell::default() })
+    }
+
+    pub fn file_id(&self) -> (u64, u64) {
+        self.before.id
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Whether the file stood still since it was opened.
+    pub fn finish(&self) -> Result<(), PageFault> {
+        let found = match self.path.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if is_absent(&error) => return Err(PageFault::Changed),
+            Err(error) => return Err(error.into()),
+        };
+        // Its descriptor is still open, so that the inode cannot have been given to another file.
+        if Print::of(&found) == self.before && is_at_rest(&self.path)? {
+            Ok(())
+        } else {
+            Err(PageFault::Changed)
+        }
+    }
+
+    /// Returns a page of a b-tree.
+    pub fn page(&self, number: u32) -> Result<Arc<Vec<u8>>, PageFault> {
+        self.check(number)?;
+        let mut cache = self.cache.borrow_mut();
+        if let Some((_, page)) = cache.iter().find(|(cached, _)| *cached == number) {
+            return Ok(Arc::clone(page));
+        }
+        let mut page = vec![0; self.header.page_size];
+        read_exact(&self.file, &mut page, self.offset(number))?;
+        let page = Arc::new(page);
+        if cache.len() == CACHED {
+            cache.pop_front();
+        }
+        cache.push_back((number, Arc::clone(&page)));
+        Ok(page)
+    }
+
+    /// Fills `buffer` with up to `count` pages from `first` on, past the cache, and returns how
+    /// many there are: at least the first.
+    pub fn run(&self, first: u32, count: usize, buffer: &mut Vec<u8>) -> Result<usize, PageFault> {
+        self.check(first)?;
+        let ahead = (self.header.page_count - first) as usize + 1;
+        let count = count.clamp(1, ahead);
+        buffer.resize(count * self.header.page_size, 0);
+        read_exact(&self.file, buffer, self.offset(first))?;
+        Ok(count)
+    }
+
+    fn check(&self, number: u32) -> Result<(), PageFault> {
+        if number == 0 || number > self.header.page_count || number == self.header.lock_page {
+            return Err(PageFault::corrupt(format!("a pointer to page {number}, which does not exist")));
+        }
+        Ok(())
+    }
+
+    fn offset(&self, number: u32) -> u64 {
+        u64::from(number.saturating_sub(1)) * self.header.page_size as u64
+    }
+}
+
+fn open_file(path: &Path) -> Result<(File, PathBuf), PageFault> {
+    match open_itself(path) {
+        Ok(file) => Ok((file, path.to_owned())),
+        // NOFOLLOW says so of a link.
+        Err(rustix::io::Errno::LOOP) => {
+            let target = path.canonicalize()?;
+            let file = open_itself(&target).map_err(io::Error::from)?;
+            Ok((file, target))
+        }
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+fn open_itself(path: &Path) -> Result<File, rustix::io::Errno> {
+    // NONBLOCK, lest a pipe of that name be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
+/// Whether the main file is the whole database.
+fn is_at_rest(path: &Path) -> Result<bool, PageFault> {
+    let look = |suffix: &str| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        match Path::new(&name).metadata() {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(PageFault::from(error)),
+        }
+    };
+    Ok(look("-wal")?.unwrap_or(0) == 0 && look("-journal")?.is_none())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    // SQLite cannot have made a log of a name that is too long either.
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
+}
+
+fn read_exact(file: &File, buffer: &mut [u8], offset: u64) -> Result<(), PageFault> {
+    match file.read_exact_at(buffer, offset) {
+        Ok(()) => Ok(()),
+        // The size was enough when the file was opened.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(PageFault::Changed),
+        Err(error) => Err(error.into()),
+    }
+}
