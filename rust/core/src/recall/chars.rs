@@ -1,4 +1,4 @@
-//! What one character is to the analysis, and how it is written so that SQLite keeps it.
+//! What one character is to the analysis, and how it is written so that `SQLite` keeps it.
 
 use std::fmt::Write as _;
 
@@ -66,8 +66,14 @@ static ASCII: [Class; 128] = ascii_classes();
 pub(super) fn class_of(c: char) -> Class {
     match ASCII.get(c as usize) {
         Some(class) => *class,
+        None if is_plain_cut(c) => Class::Cut,
         None => class_beyond_ascii(c),
     }
+}
+
+/// The bulk of what is cut: characters without marks, case or diacritics, found without a table.
+pub(super) fn is_plain_cut(c: char) -> bool {
+    matches!(c, '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}')
 }
 
 fn class_beyond_ascii(c: char) -> Class {
@@ -152,6 +158,9 @@ pub(super) fn fold(c: char, emit: &mut impl FnMut(char)) {
     if c.is_ascii() {
         return emit(c.to_ascii_lowercase());
     }
+    if let Some(digit) = decimal(c) {
+        return emit(digit);
+    }
     for lower in c.to_lowercase() {
         match lower {
             'ß' => ['s', 's'].into_iter().for_each(&mut *emit),
@@ -179,11 +188,8 @@ pub(super) fn fold(c: char, emit: &mut impl FnMut(char)) {
                     }
                 });
             }
-            _ => match decimal(lower) {
-                Some(digit) => emit(digit),
-                None if is_ignored(lower) => {}
-                None => emit(lower),
-            },
+            _ if is_ignored(lower) => {}
+            _ => emit(lower),
         }
     }
 }
@@ -194,7 +200,7 @@ pub(super) fn fold(c: char, emit: &mut impl FnMut(char)) {
 /// the tokenizer would drop is spelt in hexadecimal. Text never brings private-use characters of its
 /// own: they cut words.
 pub(super) fn push_kept(c: char, out: &mut String) {
-    if c.is_ascii_alphanumeric() || is_kept(c) {
+    if c.is_ascii_alphanumeric() || is_plain_cut(c) || is_kept(c) {
         return out.push(c);
     }
     match char::from_u32(0xE000 + c as u32) {

@@ -1,4 +1,4 @@
-//! What someone typed, as an expression that SQLite's full text understands.
+//! What someone typed, as an expression that `SQLite`'s full text understands.
 //!
 //! Nothing in a query is an operator but the double quotes around a phrase. Words are OR-ed: ranking,
 //! not the query, decides what comes first.
@@ -27,6 +27,8 @@ pub struct Options {
 pub(super) struct Term {
     pub(super) tokens: Vec<String>,
     pub(super) prefix: bool,
+    /// Whether the tokens stand for words in the order of the text, not for one identifier.
+    pub(super) in_text: bool,
 }
 
 /// A query, ready to be asked. Any string makes one.
@@ -86,8 +88,8 @@ pub(super) fn expression<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<St
         if !out.is_empty() {
             out.push_str(" OR ");
         }
-        // Order means nothing in the other column.
-        if term.tokens.len() > 1 {
+        // In the other column only the words of one identifier follow each other.
+        if term.in_text {
             out.extend([BODY, " : "]);
         }
         out.extend(["\"", &term.tokens.join(" "), "\""]);
@@ -160,8 +162,17 @@ struct Group {
     kind: Kind,
     /// Each part as it was written, folded, and as the index holds it.
     parts: Vec<(String, String)>,
+    /// The parts cut further, where one was a camel-case name.
+    cut: Vec<String>,
+    has_humps: bool,
     /// The joined forms: folded, number of parts, spoken sign.
     wholes: Vec<(String, usize, bool)>,
+}
+
+impl Group {
+    fn new(kind: Kind) -> Self {
+        Group { kind, parts: Vec::new(), cut: Vec::new(), has_humps: false, wholes: Vec::new() }
+    }
 }
 
 #[derive(Default)]
@@ -186,10 +197,21 @@ impl Sink for Reader<'_> {
             Kind::Word => self.stems.push(text, &mut stem),
             Kind::Cut | Kind::Sign => stem.push_str(text),
         }
-        let part = (text.to_owned(), stem);
-        match self.chunk.groups.last_mut() {
-            Some(group) if glued => group.parts.push(part),
-            _ => self.chunk.groups.push(Group { kind, parts: vec![part], wholes: Vec::new() }),
+        if !glued || self.chunk.groups.is_empty() {
+            self.chunk.groups.push(Group::new(kind));
+        }
+        if let Some(group) = self.chunk.groups.last_mut() {
+            group.cut.push(stem.clone());
+            group.parts.push((text.to_owned(), stem));
+        }
+    }
+
+    fn humps(&mut self, words: &str) {
+        let words: Vec<String> = words.split(' ').map(|word| self.stem(word)).collect();
+        if let Some(group) = self.chunk.groups.last_mut() {
+            group.cut.pop();
+            group.cut.extend(words);
+            group.has_humps = true;
         }
     }
 
@@ -257,6 +279,9 @@ impl Reader<'_> {
             let stop = is_stop(group.parts.iter().map(|part| part.0.as_str()));
             push_term(if stop { &mut self.stops } else { &mut self.terms }, stems_of(group), false);
         }
+        if group.has_humps {
+            self.add(group.cut.iter().take(LONGEST_PHRASE).cloned().collect());
+        }
     }
 
     fn stem(&mut self, word: &str) -> String {
@@ -290,12 +315,14 @@ impl Reader<'_> {
         scan(text, &mut quoted);
         let parts: Vec<String> = quoted.parts.iter().map(|(text, kind)| self.token(text, *kind)).collect();
         let joined: Vec<String> = quoted.joined.iter().map(|(text, kind)| self.token(text, *kind)).collect();
+        let cut: Vec<String> = quoted.cut.iter().map(|(text, kind)| self.token(text, *kind)).collect();
         if parts.is_empty() {
             scan(text, self);
             return;
         }
-        self.add(parts);
-        self.add(joined);
+        for tokens in [parts, joined, cut] {
+            push(&mut self.terms, Term { tokens, prefix: false, in_text: true });
+        }
     }
 
     fn token(&mut self, text: &str, kind: Kind) -> String {
@@ -326,7 +353,10 @@ fn stems_of(group: &Group) -> Vec<String> {
 }
 
 fn push_term(terms: &mut Vec<Term>, tokens: Vec<String>, prefix: bool) {
-    let term = Term { tokens, prefix };
+    push(terms, Term { tokens, prefix, in_text: false });
+}
+
+fn push(terms: &mut Vec<Term>, term: Term) {
     if terms.len() < MOST_TERMS && !term.tokens.is_empty() && !terms.contains(&term) {
         terms.push(term);
     }
@@ -348,17 +378,19 @@ fn without_particle(word: &[String]) -> &[String] {
     }
 }
 
-/// The words of a phrase, cut and joined: someone may have written either.
+/// The words of a phrase as they stand, joined, and cut: someone may have written any of these.
 #[derive(Default)]
 struct Quoted {
     parts: Vec<(String, Kind)>,
     joined: Vec<(String, Kind)>,
+    cut: Vec<(String, Kind)>,
 }
 
 impl Sink for Quoted {
     fn part(&mut self, text: &str, kind: Kind, _glued: bool) {
-        self.parts.push((text.to_owned(), kind));
-        self.joined.push((text.to_owned(), kind));
+        for words in [&mut self.parts, &mut self.joined, &mut self.cut] {
+            words.push((text.to_owned(), kind));
+        }
     }
 
     fn whole(&mut self, text: &str, parts: usize, marked: bool) {
@@ -368,12 +400,18 @@ impl Sink for Quoted {
         }
     }
 
+    fn humps(&mut self, words: &str) {
+        self.cut.pop();
+        self.cut.extend(words.split(' ').map(|word| (word.to_owned(), Kind::Word)));
+    }
+
     fn operator(&mut self, _text: &str) {}
 
     fn chunk_end(&mut self) -> bool {
         let full = self.parts.len() >= LONGEST_PHRASE;
-        self.parts.truncate(LONGEST_PHRASE);
-        self.joined.truncate(LONGEST_PHRASE);
+        for words in [&mut self.parts, &mut self.joined, &mut self.cut] {
+            words.truncate(LONGEST_PHRASE);
+        }
         !full
     }
 }

@@ -35,6 +35,8 @@ pub(super) trait Sink {
     fn part(&mut self, text: &str, kind: Kind, glued: bool);
     /// Takes the joined form of the last `parts` parts; `marked` if it also speaks signs (`C#`).
     fn whole(&mut self, text: &str, parts: usize, marked: bool);
+    /// Takes the words inside the part that came last, separated by spaces: `get user name`.
+    fn humps(&mut self, words: &str);
     /// Takes an operator such as `->`, written in letters and digits.
     fn operator(&mut self, text: &str);
     /// Learns that a chunk ended; `false` ends the walk.
@@ -60,6 +62,7 @@ struct Chain {
     links: usize,
     parts: usize,
     singles: bool,
+    has_number: bool,
 }
 
 #[derive(Default)]
@@ -132,6 +135,7 @@ impl Scanner {
                     self.units.push((c, class));
                 }
             }
+            _ if chars::is_plain_cut(c) => self.units.push((c, class)),
             _ => chars::fold(c, &mut |folded| self.units.push((folded, class))),
         }
     }
@@ -267,27 +271,44 @@ impl Scanner {
         }
     }
 
-    /// Emits the parts of one run, and adds them to the joined form.
+    /// Emits one run, and adds it to the joined form. Returns the number of its parts.
+    ///
+    /// A camel-case name stays in one: to a reader it is a word among others, as in `GitHub`.
     fn run(&mut self, start: usize, end: usize, sink: &mut impl Sink) -> usize {
         if end - start > LONGEST_RUN {
             self.shorten(start, end);
-            self.joined.push_str(&self.token);
-            self.emit(Kind::Word, !self.apart, sink);
+            self.add_part(sink);
             return 1;
         }
-        let opaque = self.is_opaque(start, end);
-        let mut parts = 0;
-        let mut from = start;
-        for at in start + 1..=end {
-            if at == end || !opaque && self.is_hump(at, end) {
-                self.spell(from, at);
-                self.joined.push_str(&self.token);
-                self.emit(Kind::Word, !self.apart, sink);
-                parts += 1;
-                from = at;
-            }
+        // The `v` of a version is not part of its number.
+        if end - start > 1
+            && self.char(start) == 'v'
+            && (start + 1..end).all(|at| self.class(at) == Class::Digit)
+        {
+            self.spell(start, start + 1);
+            self.add_part(sink);
+            self.spell(start + 1, end);
+            self.add_part(sink);
+            return 2;
         }
-        parts
+        self.spell(start, end);
+        self.add_part(sink);
+        if !self.is_opaque(start, end) && (start + 1..end).any(|at| self.is_hump(at, end)) {
+            self.token.clear();
+            for at in start..end {
+                if at > start && self.is_hump(at, end) {
+                    self.token.push(' ');
+                }
+                chars::push_kept(self.units[at].0, &mut self.token);
+            }
+            sink.humps(&self.token);
+        }
+        1
+    }
+
+    fn add_part(&mut self, sink: &mut impl Sink) {
+        self.joined.push_str(&self.token);
+        self.emit(Kind::Word, !self.apart, sink);
     }
 
     fn is_opaque(&self, start: usize, end: usize) -> bool {
@@ -366,6 +387,7 @@ impl Scanner {
         }
         self.chain.links += 1;
         self.chain.parts += parts;
+        self.chain.has_number |= self.class(start) == Class::Digit;
         self.chain.singles &= end - start == 1 && !matches!(self.class(start), Class::Digit | Class::Mark);
         if self.chain.text.len() <= LONGEST_WHOLE {
             self.chain.text.push_str(&self.joined);
@@ -373,9 +395,8 @@ impl Scanner {
         if self.class(end) == Class::Dot && self.class(end + 1).is_word() {
             return;
         }
-        let named = self.chain.links == 2
-            && self.chain.text.len() <= LONGEST_DOTTED
-            && !self.chain.text.starts_with(|c: char| c.is_ascii_digit());
+        let named =
+            self.chain.links == 2 && self.chain.text.len() <= LONGEST_DOTTED && !self.chain.has_number;
         let acronym = self.chain.links >= 2 && self.chain.singles && self.chain.text.len() <= LONGEST_WHOLE;
         if named || acronym {
             sink.whole(&self.chain.text, self.chain.parts, false);

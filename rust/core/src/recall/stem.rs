@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-const SLOTS: usize = 2048;
+/// 256 KiB a thread: most of the words of a long session have a slot of their own.
+const SLOTS: usize = 8192;
 /// The longest word that fits a slot; one byte is left for the length of its stem.
 const LONGEST_CACHED: usize = 15;
 const LONGEST_STEMMED: usize = 32;
@@ -75,7 +76,7 @@ fn slot_of(word: [u8; 16]) -> usize {
     let number = u128::from_le_bytes(word);
     let halves = [(number & u128::from(u64::MAX)), number >> 64].map(|half| u64::try_from(half).unwrap_or(0));
     let mixed = (halves[0] ^ halves[1].rotate_left(29)).wrapping_mul(SPREAD);
-    usize::try_from(mixed >> 53).unwrap_or(0) % SLOTS
+    usize::try_from(mixed >> 51).unwrap_or(0) % SLOTS
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@
 //! `body` holds the words in their order, so that phrases can be found: stems without case and
 //! diacritics, the parts of identifiers one after the other, single characters of scripts without
 //! spaces, emoji by their code points. `whole` holds what may be looked for in another way and must
-//! not come between the words of `body`: identifiers written in one (`getusername`), names with signs
-//! spoken (`csharp`), operators. Its order means nothing.
+//! not come between the words of `body`: identifiers written in one (`genitgc` for `gen-itgc`), the
+//! words inside camel-case names (`get user name`), names with signs spoken (`csharp`), operators.
 
 use super::scan::{Kind, Sink, scan};
 use super::stem::Stems;
@@ -20,6 +20,10 @@ pub const BODY: &str = "body";
 
 /// The column that holds joined and spoken forms.
 pub const WHOLE: &str = "whole";
+
+/// Ends the words of a camel-case name, so that they make no phrase with what comes next. Text cannot
+/// bring this token: private-use characters of its own cut words, and ours begin higher.
+const END: &str = "\u{E000}";
 
 /// The tokens of a text for the two columns, separated by single spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +77,14 @@ impl Sink for Writer<'_> {
         self.stems.push(text, &mut self.out.whole);
     }
 
+    fn humps(&mut self, words: &str) {
+        for word in words.split(' ') {
+            separate(&mut self.out.whole);
+            self.stems.push(word, &mut self.out.whole);
+        }
+        self.out.whole.extend([" ", END]);
+    }
+
     fn operator(&mut self, text: &str) {
         separate(&mut self.out.whole);
         self.out.whole.push_str(text);
@@ -90,7 +102,9 @@ mod tests {
     }
 
     fn assert_columns(text: &str, body: &str, whole: &str) {
-        assert_eq!(columns(text), (body.to_owned(), whole.to_owned()), "of {text:?}");
+        let (found_body, found_whole) = columns(text);
+        let found = (found_body.as_str(), &*found_whole.replace(END, "|"));
+        assert_eq!(found, (body, whole), "of {text:?}");
     }
 
     #[test]
@@ -103,10 +117,12 @@ mod tests {
 
     #[test]
     fn identifiers_are_cut_and_joined() {
-        assert_columns("getUserName", "get user name", "getusernam");
+        assert_columns("getUserName", "getusernam", "get user name |");
         assert_columns("snake_case", "snake case", "snakecas");
-        assert_columns("HTTPServer2Go", "http server2 go", "httpserver2go");
-        assert_columns("userIDs", "user id", "userid");
+        assert_columns("HTTPServer2Go", "httpserver2go", "http server2 go |");
+        assert_columns("userIDs", "userid", "user id |");
+        assert_columns("v1.20", "v 1 20", "v1");
+        assert_columns("getUser_name", "getus name", "get user | getusernam");
         assert_columns("foo::bar", "foo bar", "u3axu3ax");
         assert_columns("path/to/file.py", "path to file py", "filepi");
         assert_columns("don't U.S.A.", "don t u s a", "dont usa");
