@@ -51,7 +51,7 @@ impl Inner {
     fn level_derived(&self, state: &mut State, action: &'static str, with_conversations: bool) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         let lags = with_conversations && !state.heads.pending().is_empty();
-        if lags || self.counter_lags(state).map_err(self.fault(action))? {
+        if lags || Self::counter_lags(state).map_err(self.fault(action))? {
             self.write_locked(state, action, |txn| {
                 let fault = txn.fault(action);
                 if txn.ledger.is_none() {
@@ -68,7 +68,7 @@ impl Inner {
         self.index_text(state)
     }
 
-    fn counter_lags(&self, state: &State) -> rusqlite::Result<bool> {
+    fn counter_lags(state: &State) -> rusqlite::Result<bool> {
         match (&state.connection, &state.ledger) {
             (Some(connection), Some(ledger)) => Ok(ledger::stored_counter(connection)? < ledger.max_id),
             _ => Ok(false),
@@ -103,9 +103,8 @@ impl Inner {
         if state.connection.is_none() {
             return Ok(());
         }
-        let levelled = self
-            .commit_batch(&mut state, ACTION)
-            .and_then(|()| self.level_derived(&mut state, ACTION, true));
+        let levelled =
+            self.commit_batch(&mut state, ACTION).and_then(|()| self.level_derived(&mut state, ACTION, true));
         self.sync.close();
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(reader);
@@ -131,7 +130,8 @@ impl Inner {
     /// Puts this bundle on the service thread's list.
     pub(super) fn ask_for_visit(&self) -> Result<()> {
         let delay = if self.options.durability == Durability::Batch { BATCH.1 } else { SYNC_AFTER };
-        service::visit(self.me.clone(), delay).map_err(|source| Error::io(&self.path, "start a thread for", &source))
+        service::visit(self.me.clone(), delay)
+            .map_err(|source| Error::io(&self.path, "start a thread for", &source))
     }
 
     /// Checkpoints beside the writer; only when the log has grown very long must the writer wait.
@@ -186,7 +186,8 @@ impl service::Attended for Inner {
             return Some(delay);
         }
         self.attended.store(false, Ordering::Release);
-        let has_more = self.sync.is_behind() || self.options.durability == Durability::Batch && self.lock().batch.is_some();
+        let has_more = self.sync.is_behind()
+            || self.options.durability == Durability::Batch && self.lock().batch.is_some();
         (has_more && !self.attended.swap(true, Ordering::AcqRel)).then_some(delay)
     }
 }

@@ -82,7 +82,9 @@ pub fn wait_for_writers(connection: &mut Connection) -> rusqlite::Result<()> {
 
 fn open_error(path: &Path, source: &rusqlite::Error) -> Error {
     match std::fs::metadata(path) {
-        Err(found) if found.kind() == std::io::ErrorKind::NotFound && !path.parent().is_some_and(Path::is_dir) => {
+        Err(found)
+            if found.kind() == std::io::ErrorKind::NotFound && !path.parent().is_some_and(Path::is_dir) =>
+        {
             Error::NotFound { path: path.to_owned() }
         }
         _ => translate(path, "open", source),
@@ -128,6 +130,7 @@ fn immutable_uri(path: &Path) -> PathBuf {
 
 #[cfg(not(unix))]
 fn immutable_uri(path: &Path) -> PathBuf {
-    let text = path.to_string_lossy().replace('\\', "/").replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let text =
+        path.to_string_lossy().replace('\\', "/").replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     PathBuf::from(format!("file:/{}?immutable=1", text.trim_start_matches('/')))
 }
