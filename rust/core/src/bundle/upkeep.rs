@@ -8,7 +8,8 @@ use super::append::{self, BATCH};
 use super::handle::{Durability, Inner, State};
 use super::ledger::{self, Ledger};
 use super::sync::wal_of;
-use crate::db::{fork, open, service};
+use crate::db::open::{self, Checkpoint};
+use crate::db::{fork, service};
 use crate::error::{Error, Result};
 
 /// How long a commit may wait for its sync.
@@ -43,7 +44,7 @@ impl Inner {
         let mut state = self.lock();
         self.commit_batch(&mut state, ACTION)?;
         self.level_derived(&mut state, ACTION, true)?;
-        self.write_back(&mut state, "PRAGMA wal_checkpoint(TRUNCATE)", ACTION)?;
+        self.write_back(&mut state, Checkpoint::Truncate, ACTION)?;
         drop(state);
         self.sync.sync_to(self.sync.committed(), &self.path, ACTION)
     }
@@ -75,11 +76,11 @@ impl Inner {
         }
     }
 
-    fn write_back(&self, state: &mut State, pragma: &str, action: &'static str) -> Result<()> {
+    fn write_back(&self, state: &mut State, how: Checkpoint, action: &'static str) -> Result<()> {
         let connection = state.connection.as_mut().ok_or_else(|| self.closed(action))?;
         // Readers that hold the log back are not waited for: what they need stays in it.
         connection.busy_handler(None::<fn(i32) -> bool>).map_err(self.fault(action))?;
-        let outcome = connection.query_row(pragma, [], |_| Ok(()));
+        let outcome = open::checkpoint(connection, how);
         open::wait_for_writers(connection).map_err(self.fault(action))?;
         match outcome {
             Err(source) if source.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
@@ -142,12 +143,12 @@ impl Inner {
             return Ok(());
         }
         let aside = open::checkpointer(&self.path)?;
-        aside.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(self.fault(ACTION))?;
+        open::checkpoint(&aside, Checkpoint::Passive).map_err(self.fault(ACTION))?;
         drop(aside);
         if length >= RESET_AT {
             let mut state = self.lock();
             if state.connection.is_some() && state.batch.is_none() {
-                self.write_back(&mut state, "PRAGMA wal_checkpoint(PASSIVE)", ACTION)?;
+                self.write_back(&mut state, Checkpoint::Passive, ACTION)?;
             }
         }
         Ok(())

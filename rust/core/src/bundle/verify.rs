@@ -10,6 +10,7 @@ use super::text;
 use super::value::key_text;
 use crate::codec::{self, Stored};
 use crate::db::fault::is_corruption;
+use crate::db::open;
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
 use crate::model::{MESSAGE_MARK, parse_numbered};
@@ -148,12 +149,11 @@ fn check_row(connection: &Connection, table: Table, key: &[u8], stored: &[u8], r
 
 /// SQLite's own check, which covers the text indexes too.
 fn check_database(connection: &Connection, report: &mut Report) {
-    let lines: rusqlite::Result<Vec<String>> = connection
-        .prepare("PRAGMA integrity_check(20)")
-        .and_then(|mut check| check.query_map([], |row| row.get(0))?.collect());
-    match lines {
+    match open::faults(connection) {
         Ok(lines) => {
-            lines.iter().filter(|line| *line != "ok").for_each(|line| report.add("database", "", line));
+            for line in lines {
+                report.add("database", "", line);
+            }
         }
         Err(source) => report.add("database", "", source.to_string()),
     }

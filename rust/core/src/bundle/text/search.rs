@@ -144,6 +144,9 @@ fn ask(
     filter: Filter<'_>,
 ) -> Result<Vec<Hit>> {
     let fault = inner.fault(ACTION);
+    if !has_table(connection, "amber_block").map_err(&fault)? {
+        return Ok(Vec::new());
+    }
     let (statement, expression) = match plan(connection, query).map_err(&fault)? {
         Plan::Nothing => return Ok(Vec::new()),
         Plan::Ranked(expression) => (RANKED, expression),
