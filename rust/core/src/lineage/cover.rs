@@ -2,7 +2,7 @@
 
 use std::collections::{BinaryHeap, HashMap};
 
-use super::compaction::{Rule, usable_rules};
+use super::compaction::{Pathless, Rule, usable_rules};
 use super::log::{Line, Log};
 
 /// The summaries in use, and for each event of the log the one that stands for it.
@@ -14,19 +14,17 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Finds the summaries of a log that stand under its selection.
-    ///
-    /// The best one always does, and each further one that stands for part of the conversation that no
-    /// better one stands for. Where two reach for an event, the better one has it.
-    pub(super) fn of(log: &Log<'_>) -> Self {
-        let rules = usable_rules(&log.lines, log.selected_branches());
+    /// Finds the summaries of a log that stand under its selection: each that stands for part of the shown
+    /// conversation that no better one stands for. Where two reach for an event, the better one has it.
+    pub(super) fn of(log: &Log<'_>, pathless: Pathless) -> Self {
+        let rules = usable_rules(log, pathless);
+        let mut by = vec![None; log.lines.len()];
         if rules.is_empty() {
-            return Self { rules, by: vec![None; log.lines.len()] };
+            return Self { rules, by };
         }
         let mut order: Vec<usize> = (0..log.lines.len()).filter(|&at| log.lines[at].id.is_some()).collect();
         order.sort_by_key(|&at| log.lines[at].id);
-        let rules = if rules.len() > 1 { standing(log, &order, rules) } else { rules };
-        let mut by = vec![None; log.lines.len()];
+        let rules = standing(log, &order, rules);
         best_rules(&log.lines, &order, &rules, |at, rule| by[at] = Some(rule));
         Self { rules, by }
     }
@@ -37,9 +35,7 @@ fn standing(log: &Log<'_>, order: &[usize], rules: Vec<Rule>) -> Vec<Rule> {
         order.iter().copied().filter(|&at| log.live[at] && is_told(log.lines[at].kind)).collect();
     let mut stands = vec![false; rules.len()];
     best_rules(&log.lines, &told, &rules, |_, rule| stands[rule] = true);
-    let best = rules.len() - 1;
-    let kept = rules.into_iter().enumerate().filter(|(number, _)| stands[*number] || *number == best);
-    kept.map(|(_, rule)| rule).collect()
+    rules.into_iter().zip(stands).filter(|(_, stands)| *stands).map(|(rule, _)| rule).collect()
 }
 
 /// Returns whether replay tells of an event of this type to the model, in the words of one side or the other.

@@ -5,6 +5,7 @@
 mod announce;
 mod arguments;
 mod branch;
+mod chosen;
 mod compaction;
 mod cover;
 mod dedupe;

@@ -118,20 +118,25 @@ impl Needs<'_, '_> {
     }
 }
 
-/// Checks that no needed branch contradicts another.
+/// Checks that no needed branch contradicts another; of those that do, the one of the last turn is named.
 fn agree(lines: &[Line<'_>], users: &HashMap<(i64, i64), usize>, needed: &View) -> Result<()> {
     let firsts: HashSet<usize> =
         needed.iter().filter_map(|(turn, branch)| users.get(&(*turn, *branch)).copied()).collect();
     let mut drift = Drift::new(needed);
+    let mut worst = None;
     for (at, line) in lines.iter().enumerate() {
         let Some((turn, branch)) = line.place else { continue };
         if firsts.contains(&at) && !drift.agrees(line, turn) {
-            let earlier = drift.first_astray(turn).unwrap_or_default();
-            return Err(contradiction((turn, branch), (earlier, drift.highest(earlier).unwrap_or_default())));
+            worst = worst.max(Some(((turn, branch), drift.first_astray(turn).unwrap_or_default())));
         }
         drift.pass(turn, branch);
     }
-    Ok(())
+    match worst {
+        None => Ok(()),
+        Some((place, earlier)) => {
+            Err(contradiction(place, (earlier, needed.get(&earlier).copied().unwrap_or_default())))
+        }
+    }
 }
 
 fn contradiction((turn, branch): (i64, i64), (earlier, other): (i64, i64)) -> Error {
