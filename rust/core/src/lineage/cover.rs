@@ -93,3 +93,96 @@ fn best_open(open: &mut BinaryHeap<usize>, rules: &[Rule], id: i64) -> Option<us
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{record, string};
+    use super::super::view::View;
+    use super::*;
+    use crate::codec::Value;
+
+    fn event(kind: &str, id: i64, turn: i64) -> Value {
+        record([
+            ("type", string(kind)),
+            ("event_id", Value::Int(id)),
+            ("turn_index", Value::Int(turn)),
+            ("branch_id", Value::Int(1)),
+            ("content", string("x")),
+        ])
+    }
+
+    /// A summary of the events `from` to `to`, made from the turns `path`.
+    fn summary(id: i64, (from, to): (i64, i64), path: &[i64]) -> Value {
+        let pair = |turn: &i64| Value::List(vec![Value::Int(*turn), Value::Int(1)]);
+        record([
+            ("type", string("compact_complete")),
+            ("event_id", Value::Int(id)),
+            ("replaced_from_event_id", Value::Int(from)),
+            ("replaced_to_event_id", Value::Int(to)),
+            ("summary", string(format!("s{id}"))),
+            ("compact_path", Value::List(path.iter().map(pair).collect())),
+        ])
+    }
+
+    fn turns() -> Vec<Value> {
+        (1..=6).map(|id| event("user_message", id, id)).collect()
+    }
+
+    /// The summary that stands for each event, by its text.
+    fn told(events: &[Value]) -> Vec<String> {
+        let cover = Cover::of(&Log::read(events, &View::new()), Pathless::All);
+        cover
+            .by
+            .iter()
+            .map(|rule| rule.map_or("-".into(), |rule| cover.rules[rule].summary.clone()))
+            .collect()
+    }
+
+    #[test]
+    fn summaries_of_different_parts_all_stand() {
+        let mut events = turns();
+        events.extend([summary(7, (1, 2), &[1, 2]), summary(8, (4, 5), &[4, 5]), summary(9, (3, 3), &[])]);
+
+        assert_eq!(told(&events)[..6], ["s7", "s7", "s9", "s8", "s8", "-"]);
+    }
+
+    #[test]
+    fn a_summary_within_a_later_one_is_gone() {
+        let mut events = turns();
+        events.extend([summary(7, (1, 2), &[1, 2]), summary(8, (1, 4), &[1, 2, 3, 4])]);
+
+        let log = Log::read(&events, &View::new());
+        assert_eq!(Cover::of(&log, Pathless::All).rules.len(), 1);
+        assert_eq!(told(&events)[..6], ["s8", "s8", "s8", "s8", "-", "-"]);
+    }
+
+    #[test]
+    fn where_two_reach_for_an_event_the_one_made_from_more_has_it() {
+        let mut events = turns();
+        events.extend([summary(7, (3, 5), &[3, 4, 5]), summary(8, (1, 3), &[1, 3])]);
+
+        assert_eq!(told(&events)[..6], ["s8", "-", "s7", "s7", "s7", "-"]);
+    }
+
+    #[test]
+    fn a_summary_of_what_is_not_selected_stands_for_nothing() {
+        let mut events = turns();
+        events.push(summary(7, (1, 6), &[1, 9]));
+
+        assert!(told(&events).iter().all(|rule| rule == "-"));
+    }
+
+    #[test]
+    fn a_summary_without_a_path_stands_for_a_resumed_branch_only_when_made_on_it() {
+        let mut elsewhere = summary(7, (1, 2), &[]);
+        if let Value::Map(pairs) = &mut elsewhere {
+            pairs.extend([("turn_index".into(), Value::Int(6)), ("branch_id".into(), Value::Int(2))]);
+        }
+        let mut events = turns();
+        events.push(elsewhere);
+        let log = Log::read(&events, &View::from([(6, 1)]));
+
+        assert_eq!(Cover::of(&log, Pathless::All).rules.len(), 1);
+        assert!(Cover::of(&log, Pathless::Shown).rules.is_empty());
+    }
+}
