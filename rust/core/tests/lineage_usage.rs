@@ -76,8 +76,8 @@ fn counters_are_read_in_every_spelling() {
 }
 
 #[test]
-fn an_interrupted_job_counts_what_it_reported_before() {
-    let mut failed = report("subagent_result", "agent_explore_1", 0, 0, 1);
+fn an_interrupted_job_counts_what_it_reported_before_where_its_result_counts_nothing() {
+    let mut failed = report("subagent_result", "agent_explore_1", 0, 5, 1);
     if let Value::Map(pairs) = &mut failed {
         pairs.push(("error".to_owned(), text("interrupted")));
     }
@@ -87,7 +87,7 @@ fn an_interrupted_job_counts_what_it_reported_before() {
         ..Session::default()
     };
 
-    assert_eq!(subagent_usage(&session, "a").unwrap(), [("a:subagent:explore:0".to_owned(), sums(7, 3))]);
+    assert_eq!(subagent_usage(&session, "a").unwrap(), [("a:subagent:explore:0".to_owned(), sums(7, 5))]);
 }
 
 #[test]
