@@ -1,7 +1,6 @@
 //! What the rules of `lineage` make of real session files, against what their own writer makes of them.
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "a test that cannot read its fixture has failed"
 )]

@@ -117,15 +117,15 @@ pub fn look(inner: &Inner, connection: &Connection, agent: &str, head: &mut Head
 
 /// Before a snapshot of another lineage: keeps a record of the lineage that is left.
 pub fn part_ways(txn: &mut Txn<'_>, agent: &str, next: &Tag) -> Result<()> {
-    let (head_number, previous) = {
+    let Some(new) = next.lineage() else { return Ok(()) };
+    let (head_number, previous, old) = {
         let head = head_of(txn, agent)?;
-        (head.agent, head.record.clone())
+        let Some(record) = head.record.as_ref().filter(|record| !record.parts.is_empty()) else {
+            return Ok(());
+        };
+        let Some(old) = record.tag.lineage().filter(|old| !is_one_line(old, &new)) else { return Ok(()) };
+        (head.agent, record.clone(), old)
     };
-    let Some(previous) = previous.filter(|record| !record.parts.is_empty()) else { return Ok(()) };
-    let (Some(old), Some(new)) = (previous.tag.lineage(), next.lineage()) else { return Ok(()) };
-    if is_one_line(&old, &new) {
-        return Ok(());
-    }
     let messages = match lists(txn.inner, txn.connection, head_number, previous.id)? {
         Conversation::Lists(lists) => decode_lists(&lists),
         Conversation::Whole(_) => Vec::new(),
@@ -291,7 +291,7 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
 }
 
 fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<()> {
-    let Tag::Branch { branch, watermark, .. } = tag else {
+    let Tag::Branch { watermark, .. } = tag else {
         return put(txn, &slot(agent, "branch_snapshots"), &Value::List(Vec::new()));
     };
     if let Some(path) = tag.lineage() {
@@ -303,7 +303,7 @@ fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<(
         }
         let state = tag.compact_state();
         put(txn, &slot(agent, "branch_snapshots"), &Value::List(records))?;
-        put(txn, &slot(agent, "snapshot_branch"), branch)?;
+        put(txn, &slot(agent, "snapshot_branch"), &tag.branch_value())?;
         for name in ["compact_count", "last_compact_time"] {
             put(txn, &slot(agent, name), state.get(name).unwrap_or(&Value::Int(0)))?;
         }
