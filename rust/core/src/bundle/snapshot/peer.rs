@@ -21,6 +21,9 @@ const ACTION: &str = "refresh the conversation of";
 
 /// Lists below this are rewritten each time: that is cheaper than to be behind.
 const SMALL: usize = 16 << 10;
+/// Removes the old row before the new one is laid out: its pages are used again, where an update
+/// would need room for both lists and leave the file that much larger.
+const REPLACE: &str = "INSERT OR REPLACE INTO conversation (key, value) VALUES (?1, ?2)";
 /// A branch's record holds its whole list once more, which only short ones are worth.
 const RECORDED: usize = 256 << 10;
 
@@ -278,8 +281,8 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let stored = Payload::Object(body).seal(Table::Conversation, agent.as_bytes()).into_owned();
     txn.ensure_table(Table::Conversation).map_err(&fault)?;
     txn.connection
-        .prepare_cached(Table::Conversation.sql().put)
-        .and_then(|mut upsert| upsert.execute((agent.as_bytes(), &stored)))
+        .prepare_cached(REPLACE)
+        .and_then(|mut replace| replace.execute((agent.as_bytes(), &stored)))
         .map_err(&fault)?;
     let written = Written { check: check_of(&stored), snapshot: record.id };
     note_written(txn.connection, agent, written).map_err(&fault)?;
