@@ -88,7 +88,7 @@ impl Bundle {
         self.inner.page(agent, wanted, from, limit)
     }
 
-    /// All events in the order in which they were appended.
+    /// All events by time, and those of one time in the order in which they were appended.
     pub fn all_rows(&self) -> Result<Vec<Row>> {
         self.inner.all_rows()
     }
