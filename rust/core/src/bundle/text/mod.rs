@@ -135,7 +135,9 @@ impl Inner {
             txn.ensure(Group::Private).map_err(&fault)?;
             ours::drop_all(txn.connection).map_err(&fault)?;
             peer::drop_all(txn.connection).map_err(&fault)?;
-            for mark in [Mark::OurEvents, Mark::OurChannels, Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues] {
+            for mark in
+                [Mark::OurEvents, Mark::OurChannels, Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues]
+            {
                 set_mark(txn.connection, mark, 0).map_err(&fault)?;
             }
             Ok(())
@@ -166,15 +168,23 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
         }
         let our_mark = mark(txn.connection, ours).map_err(&fault)?;
         let peer_mark = if peer_text { mark(txn.connection, peer).map_err(&fault)? } else { i64::MAX };
-        let rows = rows_after(txn.connection, table, our_mark.min(peer_mark)).map_err(&fault)?;
-        let Some(last) = rows.last().map(|row| row.rowid) else { continue };
-        let new = |from: i64| rows.iter().filter(move |row| row.rowid > from);
-        ours::index(txn.connection, table, new(our_mark)).map_err(&fault)?;
-        set_mark(txn.connection, ours, our_mark.max(last)).map_err(&fault)?;
-        if peer_text {
-            let unseen = new(peer_mark).filter(|row| !seen.contains(&row.key));
-            peer::index(txn.connection, table, unseen).map_err(&fault)?;
-            set_mark(txn.connection, peer, peer_mark.max(last)).map_err(&fault)?;
+        let mut from = our_mark.min(peer_mark);
+        loop {
+            let rows = rows_after(txn.connection, table, from).map_err(fault)?;
+            let Some(last) = rows.last().map(|row| row.rowid) else { break };
+            let new = |from: i64| rows.iter().filter(move |row| row.rowid > from);
+            ours::index(txn.connection, table, new(our_mark)).map_err(fault)?;
+            set_mark(txn.connection, ours, our_mark.max(last)).map_err(fault)?;
+            if peer_text {
+                let unseen = new(peer_mark).filter(|row| !seen.contains(&row.key));
+                peer::index(txn.connection, table, unseen).map_err(fault)?;
+                set_mark(txn.connection, peer, peer_mark.max(last)).map_err(fault)?;
+            }
+            // What the peer has indexed is known in this transaction only.
+            if seen.is_empty() {
+                break;
+            }
+            from = last;
         }
     }
     Ok(())
