@@ -60,3 +60,23 @@ def tables(path: Path) -> set[str]:
     with closing(sqlite3.connect(path)) as connection:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         return {str(name) for (name,) in found}
+
+
+def add_text(path: Path, text: str, entry: dict[str, object]) -> None:
+    """Adds a row to the peer's text index, as the peer does it."""
+    ddl = (
+        "CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);"
+        "CREATE TABLE IF NOT EXISTS fts_values"
+        " (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);"
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(ddl)
+        put = connection.execute("INSERT INTO fts_values (value) VALUES (?)", [encoded(entry)])
+        row = (text, put.lastrowid)
+        connection.execute("INSERT INTO fts (content, value_ref) VALUES (?, ?)", row)
+
+
+def texts(path: Path) -> list[str]:
+    """Returns the texts of the peer's text index."""
+    with closing(sqlite3.connect(path)) as connection:
+        return [str(text) for (text,) in connection.execute("SELECT content FROM fts")]
