@@ -77,7 +77,6 @@ pub(super) struct State {
     /// When the open batch of `Durability::Batch` began, and how many events it holds.
     pub(super) batch: Option<(Instant, usize)>,
     pub(super) counter_written: Option<Instant>,
-    pub(super) subagent_runs: std::collections::HashMap<String, i64>,
     pub(super) lock: Option<WriterLock>,
     pub(super) lease: Option<Lease>,
 }
@@ -228,10 +227,15 @@ impl Inner {
             return Err(Error::Gone { path: self.path.clone() });
         }
         let version = ffi::data_version(connection);
-        if let Some(ledger) = state.ledger.as_mut().filter(|ledger| ledger.version != version) {
-            ledger.mark_stale();
-            state.heads.mark_stale();
-            state.known.clear();
+        match state.ledger.as_mut() {
+            Some(ledger) if ledger.version == version => {}
+            Some(ledger) => {
+                ledger.mark_stale();
+                state.heads.mark_stale();
+                state.known.clear();
+            }
+            // Without numbers nothing tells whether another writer came in between.
+            None => state.heads.mark_stale(),
         }
         Ok(())
     }
