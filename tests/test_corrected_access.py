@@ -113,9 +113,7 @@ def peer_rows(path: Path) -> tuple[list[object], int, dict[str, object]]:
 def test_snapshot_watermark_and_branch_agree_after_a_kill(turns: int, path: Path) -> None:
     child = [sys.executable, "-c", SNAPSHOT_UNTIL_KILLED, str(path)]
 
-    with subprocess.Popen(
-        child, env=environment(), stdout=subprocess.PIPE, text=True
-    ) as writer:
+    with subprocess.Popen(child, env=environment(), stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout
         acknowledged = 0
         for line in writer.stdout:
@@ -143,6 +141,7 @@ def test_snapshot_watermark_and_branch_agree_after_a_kill(turns: int, path: Path
 @pytest.mark.parametrize("turns", [1, 7, 60])
 def test_snapshot_watermark_and_branch_agree_after_the_close(turns: int, path: Path) -> None:
     messages: list[dict[str, object]] = []
+    branch: dict[str, object] = {}
 
     with SessionStore(path) as store:
         for turn in range(1, turns + 1):
@@ -204,3 +203,40 @@ def test_a_conversation_that_another_wrote_is_not_taken_back_by_our_close(path: 
     assert seen == theirs
     assert kept == theirs
     assert independent.rows(path, "conversation")["alice"] == theirs
+
+
+def test_a_conversation_put_into_its_table_is_the_newest(path: Path) -> None:
+    one = [{"role": "user", "content": "saved"}]
+    two = [{"role": "user", "content": "put into the table"}]
+
+    with SessionStore(path) as store:
+        store.save_conversation("alice", one)
+        store.conversation["alice"] = two
+        put = store.load_conversation("alice")
+        store.save_conversation("alice", one)
+        saved = store.load_conversation("alice")
+    with SessionStore.open_readonly(path) as store:
+        kept = store.load_conversation("alice")
+
+    assert put == two
+    assert saved == one
+    assert kept == one
+
+
+def test_two_stores_that_save_in_turn_keep_every_turn(path: Path) -> None:
+    said = [{"role": "user", "content": f"turn {turn} " + "x" * 4000} for turn in range(1, 21)]
+
+    with SessionStore(path) as one, SessionStore(path) as other:
+        for turn in range(1, 21):
+            store = one if turn % 2 else other
+            branch = {"turn_index": turn, "branch_id": 1, "parent_branch_path": []}
+            store.save_branch_snapshot("alice", said[:turn], branch=branch, watermark=turn)
+        seen = [len(store.load_conversation("alice") or ()) for store in (one, other)]
+    with SessionStore(path) as store:
+        read = [store.load_conversation("alice", turn) for turn in range(1, 21)]
+        newest = store.load_conversation("alice")
+
+    assert seen == [20, 20]
+    assert read == [said[:turn] for turn in range(1, 21)]
+    assert newest == said
+    assert independent.rows(path, "conversation")["alice"] == said

@@ -35,6 +35,12 @@ for line in sys.stdin:
 store.close()
 """
 
+COUNT_EVENTS = """
+import sys
+from amberlog import SessionStore
+print(len(SessionStore.open_readonly(sys.argv[1]).get_events("alice")))
+"""
+
 
 def kill_after(path: Path, appends: int) -> None:
     """Has a process append that many events and die by SIGKILL, its store open."""
@@ -73,7 +79,10 @@ def test_an_agent_does_not_see_the_events_of_another_whose_name_begins_alike(
             store.append_event("alice", "text", {"content": f"alice {number}"}, turn_index=number)
             store.append_event(other, "text", {"content": f"other {number}"}, turn_index=7)
     with SessionStore(path) as store:
-        read = {name: [event["content"] for event in store.get_events(name)] for name in ("alice", other)}
+        read = {
+            name: [event["content"] for event in store.get_events(name)]
+            for name in ("alice", other)
+        }
         newest = next(store.iter_events("alice", reverse=True))
         found = [hit["meta"]["agent"] for hit in store.search("alice other", k=99, agent="alice")]
         branches = store.max_branch_id("alice", 7)
@@ -203,12 +212,41 @@ def test_two_writers_without_a_lock_overwrite_nothing(path: Path) -> None:
 def test_two_stores_of_one_process_overwrite_nothing(path: Path) -> None:
     with SessionStore(path) as one, SessionStore(path) as other:
         keys = [store.append_event("zed", "text", {})[1] for store in (one, other) * 5]
-        runs = [store.next_subagent_run("zed", "explore") for store in (one,)]
+        runs = [store.next_subagent_run("zed", "explore") for store in (one, other, one)]
         read = [len(store.get_events("zed")) for store in (one, other)]
 
     assert keys == list(range(1, 11))
-    assert runs == [0]
+    assert runs == [0, 1, 2]
     assert read == [10, 10]
+
+
+def test_an_event_follows_the_last_one_of_another_writer_who_left_a_gap(path: Path) -> None:
+    put = (
+        "import sys; from pathlib import Path; from support import independent as i\n"
+        "row = lambda n: i.encoded({'type': 'text', 'content': n, 'event_id': n, 'ts': 1.0})\n"
+        "rows = {f'zed:e00000{n}': row(n + 1) for n in (2, 3)}\n"
+        "i.write(Path(sys.argv[1]), 'events', rows)\n"
+    )
+
+    with SessionStore(path) as store:
+        store.append_event("zed", "text", {"content": 1})
+        run_code(put, path)
+        appended = store.append_event("zed", "text", {"content": 5})
+        contents = [event["content"] for event in store.get_events("zed")]
+
+    assert appended == ("zed:e000004", 5)
+    assert contents == [1, 3, 4, 5]
+
+
+def test_a_sub_agent_whose_name_holds_a_colon_keeps_its_runs(path: Path) -> None:
+    with SessionStore(path) as store:
+        store.save_subagent("swe", "a:b", store.next_subagent_run("swe", "a:b"), {"job_id": "j"})
+    with SessionStore(path) as store:
+        runs = store.list_subagent_runs(parent="swe", name="a:b")
+        following = store.next_subagent_run("swe", "a:b")
+
+    assert [(run["parent"], run["name"], run["run"]) for run in runs] == [("swe", "a:b", 0)]
+    assert following == 1
 
 
 def test_ids_go_on_above_a_counter_that_the_peer_left_ahead(path: Path) -> None:
@@ -221,6 +259,14 @@ def test_ids_go_on_above_a_counter_that_the_peer_left_ahead(path: Path) -> None:
 
     assert appended == ("alice:e000003", 10)
     assert independent.rows(path, "state")["counters:max_event_id"] == 10
+
+
+def test_the_counter_that_the_peer_trusts_is_level_after_a_kill_and_a_close(path: Path) -> None:
+    kill_after(path, 9)
+
+    SessionStore(path).close()
+
+    assert independent.rows(path, "state")["counters:max_event_id"] == 9
 
 
 def test_ids_go_on_above_a_counter_that_was_left_behind(path: Path) -> None:
@@ -274,7 +320,6 @@ def test_a_value_that_cannot_be_stored_leaves_no_hole(path: Path) -> None:
 def test_a_killed_writer_leaves_a_session_that_others_read_at_once(path: Path) -> None:
     kill_after(path, 5)
 
-    code = "import sys; from amberlog import SessionStore as S; print(len(S.open_readonly(sys.argv[1]).get_events('alice')))"
-    read = run_code(code, path)
+    read = run_code(COUNT_EVENTS, path)
 
     assert read == "5\n"

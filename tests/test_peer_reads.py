@@ -10,6 +10,7 @@ import pytest
 from amberlog import SessionStore
 from support import independent
 from support.children import run_code, run_module
+from support.kohaku import SESSIONS, Fixture
 from support.sample import MESSAGES, SCALARS, record_everything
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ pytest.importorskip("kohakuvault")
 RECORD_AND_DIE = """
 import os, sys
 from amberlog import SessionStore
+from support.kohaku import SESSIONS, Fixture
 from support.sample import record_everything
 record_everything(SessionStore(sys.argv[1]))
 os._exit(0)
@@ -136,3 +138,36 @@ def test_the_vault_reads_a_session_whose_writer_ended_without_closing_it(path: P
     events = tables["events"]
     assert isinstance(events, dict)
     assert len(events) == 12
+
+
+@pytest.mark.parametrize("fixture", SESSIONS, ids=lambda fixture: fixture.name)
+def test_the_vault_still_reads_a_session_of_the_peers_that_we_have_written_to(
+    fixture: Fixture, tmp_path: Path
+) -> None:
+    path = fixture.unpack(tmp_path)
+    agent = fixture.names("events")[0]
+
+    with SessionStore(path) as store:
+        key, event_id = store.append_event(agent, "text_chunk", {"content": "written by us here"})
+        store.close(update_status=False)
+    tables, hits = read_by_vault(path, "written by us here")
+
+    events: dict[str, object] = {}
+    for namespace in fixture.names("events"):
+        rows = fixture.expected("events", namespace)
+        assert isinstance(rows, dict)
+        events |= rows
+    read = tables.pop("events")
+    assert isinstance(read, dict)
+    ours = read.pop(key)
+    assert read == events
+    assert (ours["content"], ours["event_id"]) == ("written by us here", event_id)
+    before = fixture.expected("tables")
+    assert isinstance(before, dict)
+    before["state"]["counters:max_event_id"] = event_id
+    assert tables == before
+    assert hits == {
+        "written by us here": [
+            {"event_key": key, "agent": agent, "type": "text_chunk", "event_id": event_id}
+        ]
+    }

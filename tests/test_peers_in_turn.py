@@ -217,3 +217,34 @@ def test_a_writer_lock_keeps_the_peer_out_and_the_peers_keeps_us_out(path: Path)
     assert "SessionLockedError" in refused.stderr
     assert held == "held\n"
     assert raised.value.holder_pid == pid
+
+
+def test_what_a_killed_peer_left_behind_misleads_neither_search(path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from kohakuterrarium.session.store import SessionStore\n"
+        "store = SessionStore(sys.argv[1])\n"
+        "for number in range(7):\n"
+        "    said = {'content': f'vanishing words number{number}'}\n"
+        "    store.append_event('alice', 'text_chunk', said)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], env=environment(), check=False)
+    with SessionStore(path) as store:
+        survivors = [str(event["content"]) for event in store.get_events("alice")]
+        appended = [
+            store.append_event("alice", "user_input", {"content": f"something else {number}"})
+            for number in range(5)
+        ]
+        found = sorted(str(hit["meta"]["event_key"]) for hit in store.search("vanishing", k=99))
+
+    with peer() as take_turn:
+        seen = take_turn(path, 1, "vanishing", "something else")
+
+    kept = [f"alice:e{number:06d}" for number in range(len(survivors))]
+    assert len(survivors) < 7
+    assert survivors == [f"vanishing words number{number}" for number in range(len(survivors))]
+    assert [key for key, _ in appended] == [f"alice:e{len(kept) + n:06d}" for n in range(5)]
+    assert [event_id for _, event_id in appended] == [8, 9, 10, 11, 12]
+    assert found == kept
+    assert seen["found"] == {"vanishing": kept, "something else": [key for key, _ in appended]}
