@@ -1,6 +1,6 @@
 """Runs the peer's own tests of its session store against ours.
 
-    python tools/peers/conformance.py [CHECKOUT]
+    python tools/peers/conformance.py [CHECKOUT] [options of pytest]
 
 CHECKOUT, or else the environment's KOHAKUTERRARIUM_CHECKOUT, is a clone of KohakuTerrarium. Its
 test file is taken out of the clone's HEAD into a directory that is removed at the end, beside a
@@ -26,6 +26,11 @@ import kohakuterrarium.session.store
 
 kohakuterrarium.session.store.SessionStore = amberlog.SessionStore
 '''
+PYTEST_INI = """\
+[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+"""
 
 
 def committed(checkout: Path, path: str) -> bytes:
@@ -39,10 +44,10 @@ def run(checkout: Path, path: str, arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="amberlog-conformance-") as scratch:
         directory = Path(scratch)
         (directory / "conftest.py").write_text(CONFTEST, encoding="utf-8")
-        # An empty configuration of its own, so that none of the directories above is used.
-        (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        # A configuration of its own, so that none of the directories above is used.
+        (directory / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8")
         (directory / Path(path).name).write_bytes(committed(checkout, path))
-        options = ["-p", "no:cacheprovider", "-p", "no:asyncio", *arguments]
+        options = ["-p", "no:cacheprovider", *arguments]
         pytest = [sys.executable, "-m", "pytest", *options, str(directory)]
         return subprocess.run(pytest, cwd=directory, env=environment(), check=False).returncode
 
@@ -61,11 +66,10 @@ def main() -> int:
         "checkout", nargs="?", type=Path, default=os.environ.get("KOHAKUTERRARIUM_CHECKOUT")
     )
     parser.add_argument("--tests", default=TESTS, help="the file to run, as named in the clone")
-    parser.add_argument("rest", nargs="*", help="arguments for pytest, after `--`")
-    given = parser.parse_args()
+    given, rest = parser.parse_known_args()
     if given.checkout is None:
         parser.error("name a clone of KohakuTerrarium, or set KOHAKUTERRARIUM_CHECKOUT")
-    return run(Path(given.checkout), given.tests, given.rest)
+    return run(Path(given.checkout), given.tests, rest)
 
 
 if __name__ == "__main__":
