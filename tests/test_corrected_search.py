@@ -133,3 +133,16 @@ def test_no_query_raises(query: str, path: Path) -> None:
         store.search(query)
 
     assert empty == []
+
+
+def test_verify_takes_no_index_that_another_store_has_written_for_damaged(path: Path) -> None:
+    reports = []
+
+    with SessionStore(path) as one, SessionStore(path) as other:
+        for number in range(40):
+            texts = [("text", {"content": f"words of round {number} {n}"}) for n in range(20)]
+            other.append_events("alice", texts)
+            other.flush()
+            reports.append(one.verify())
+
+    assert [report.problems for report in reports] == [()] * 40

@@ -302,7 +302,14 @@ impl Inner {
             return self.read(action, work);
         }
         self.check_process(action)?;
-        self.read_aside(action, work)
+        // Held so that a close waits, as it does for every other reader.
+        let _reading = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.sync.is_closed() {
+            return Err(self.closed(action));
+        }
+        // A connection of its own: FTS5 checks an index by what the connection remembers of its
+        // structure, and on a used one what another has written since passes for damage.
+        work(&open::reader(&self.path)?)
     }
 
     fn read_aside<R>(&self, action: &'static str, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
