@@ -19,8 +19,9 @@ use crate::db::schema::{Group, Table, has_table};
 use crate::error::{Error, Result};
 
 const ACTION: &str = "index";
-/// Rows and bytes that are indexed at a time, so that a long log needs no memory of its size.
-const ROWS: usize = 1000;
+/// Rows and bytes that are indexed in one transaction: each leaves a segment of the index, and
+/// segments are merged later, so more at a time costs less in all; but other writers wait meanwhile.
+const ROWS: usize = 4000;
 const BYTES: usize = 8 << 20;
 
 /// A row of the log or of a channel that is to be indexed.
