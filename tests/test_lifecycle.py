@@ -52,6 +52,13 @@ def test_a_closed_store_raises_on_every_verb(verb: str, path: Path) -> None:
     assert raised.value.path == str(path)
 
 
+def test_the_path_of_a_store_is_text(store: SessionStore, path: Path) -> None:
+    with SessionStore.open_readonly(path) as read:
+        paths = [store.path, read.path]
+
+    assert paths == [str(path), str(path)]
+
+
 def test_closing_twice_is_no_error(path: Path) -> None:
     store = SessionStore(path)
 

@@ -1,6 +1,6 @@
 //! Channels, sub-agents, rollups and token counts.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::handle::Inner;
 use super::kv::{get_in, items_in};
@@ -8,7 +8,7 @@ use super::ledger::{last_number, last_number_by_scan};
 use super::read::Selection;
 use super::value::{Payload, key_text};
 use crate::codec::{Value, msgpack};
-use crate::db::schema::Table;
+use crate::db::schema::{Group, Table};
 use crate::error::{Error, Result};
 use crate::lineage::usage::UsageSource;
 use crate::model::{Namespace, attached_parts};
@@ -24,6 +24,43 @@ pub struct SubagentRun {
     pub run: i64,
     /// The run's record.
     pub record: Payload,
+}
+
+/// The runs of sub-agents, on a connection that is at hand.
+fn runs_in(
+    inner: &Inner,
+    connection: &Connection,
+    parent: Option<&str>,
+    name: Option<&str>,
+) -> Result<Vec<SubagentRun>> {
+    let prefix = match (parent, name) {
+        (Some(parent), Some(name)) => format!("{parent}:{name}:"),
+        (Some(parent), None) => format!("{parent}:"),
+        (None, _) => String::new(),
+    };
+    let items = items_in(inner, connection, Table::Subagents, prefix.as_bytes(), usize::MAX)?;
+    let mut runs: Vec<SubagentRun> = items
+        .into_iter()
+        .filter_map(|(key, record)| {
+            let key = key_text(&key);
+            let (identity, run) = key.strip_suffix(":meta")?.rsplit_once(':')?;
+            let (owner, title) = match (parent, name) {
+                // A name may hold colons, so the two are known only where both are asked for.
+                (Some(parent), Some(name)) => {
+                    (identity.len() + 1 == prefix.len()).then_some((parent, name))?
+                }
+                _ => identity.rsplit_once(':')?,
+            };
+            let run = run.parse().ok()?;
+            Some(SubagentRun { parent: owner.to_owned(), name: title.to_owned(), run, record })
+        })
+        .filter(|run| parent.is_none_or(|parent| parent == run.parent))
+        .filter(|run| name.is_none_or(|name| name == run.name))
+        .collect();
+    runs.sort_by(|one, other| {
+        (&one.parent, &one.name, one.run).cmp(&(&other.parent, &other.name, other.run))
+    });
+    Ok(runs)
 }
 
 impl Inner {
@@ -69,41 +106,38 @@ impl Inner {
         })
     }
 
-    /// Reserves the next run number of a sub-agent; a number given out is not given out again.
+    /// Reserves the next run number of a sub-agent; a number given out is not given out again, by this
+    /// handle or another.
     pub(super) fn next_subagent_run(&self, parent: &str, name: &str) -> Result<i64> {
-        let stored =
-            self.subagent_runs(Some(parent), Some(name))?.iter().map(|run| run.run + 1).max().unwrap_or(0);
+        const ACTION: &str = "number a run in";
+        let following = |connection: &Connection| {
+            let runs = runs_in(self, connection, Some(parent), Some(name))?;
+            Ok(runs.iter().map(|run| run.run + 1).max().unwrap_or(0))
+        };
         if self.source.is_some() {
-            return Ok(stored);
+            return self.read(ACTION, following);
         }
-        let mut state = self.lock();
-        let next = state.subagent_runs.entry(format!("{parent}:{name}")).or_insert(0);
-        let run = stored.max(*next);
-        *next = run + 1;
-        Ok(run)
+        self.write(ACTION, |txn| {
+            let fault = txn.fault(ACTION);
+            txn.ensure(Group::Private).map_err(&fault)?;
+            let mark = format!("subagent_run:{parent}:{name}");
+            let reserved: Option<i64> = txn
+                .connection
+                .prepare_cached("SELECT value FROM amber_meta WHERE name = ?1")
+                .and_then(|mut select| select.query_row([&mark], |row| row.get(0)).optional())
+                .map_err(&fault)?;
+            let run = reserved.unwrap_or(0).max(following(txn.connection)?);
+            txn.connection
+                .prepare_cached("INSERT OR REPLACE INTO amber_meta (name, value) VALUES (?1, ?2)")
+                .and_then(|mut upsert| upsert.execute((&mark, run + 1)))
+                .map_err(&fault)?;
+            Ok(run)
+        })
     }
 
-    /// The runs of sub-agents, in the order of their keys.
+    /// The runs of sub-agents, by parent, name and run.
     pub(super) fn subagent_runs(&self, parent: Option<&str>, name: Option<&str>) -> Result<Vec<SubagentRun>> {
-        let prefix = match (parent, name) {
-            (Some(parent), Some(name)) => format!("{parent}:{name}:"),
-            (Some(parent), None) => format!("{parent}:"),
-            (None, _) => String::new(),
-        };
-        let items = self.read("read", |connection| {
-            items_in(self, connection, Table::Subagents, prefix.as_bytes(), usize::MAX)
-        })?;
-        let runs = items.into_iter().filter_map(|(key, record)| {
-            let key = key_text(&key);
-            let (identity, run) = key.strip_suffix(":meta")?.rsplit_once(':')?;
-            let (owner, title) = identity.rsplit_once(':')?;
-            let run = run.parse().ok()?;
-            Some(SubagentRun { parent: owner.to_owned(), name: title.to_owned(), run, record })
-        });
-        Ok(runs
-            .filter(|run| parent.is_none_or(|parent| parent == run.parent))
-            .filter(|run| name.is_none_or(|name| name == run.name))
-            .collect())
+        self.read("read", |connection| runs_in(self, connection, parent, name))
     }
 
     /// The run that carries a job's id.

@@ -77,7 +77,6 @@ pub(super) struct State {
     /// When the open batch of `Durability::Batch` began, and how many events it holds.
     pub(super) batch: Option<(Instant, usize)>,
     pub(super) counter_written: Option<Instant>,
-    pub(super) subagent_runs: std::collections::HashMap<String, i64>,
     pub(super) lock: Option<WriterLock>,
     pub(super) lease: Option<Lease>,
 }
@@ -228,10 +227,15 @@ impl Inner {
             return Err(Error::Gone { path: self.path.clone() });
         }
         let version = ffi::data_version(connection);
-        if let Some(ledger) = state.ledger.as_mut().filter(|ledger| ledger.version != version) {
-            ledger.mark_stale();
-            state.heads.mark_stale();
-            state.known.clear();
+        match state.ledger.as_mut() {
+            Some(ledger) if ledger.version == version => {}
+            Some(ledger) => {
+                ledger.mark_stale();
+                state.heads.mark_stale();
+                state.known.clear();
+            }
+            // Without numbers nothing tells whether another writer came in between.
+            None => state.heads.mark_stale(),
         }
         Ok(())
     }
@@ -298,7 +302,14 @@ impl Inner {
             return self.read(action, work);
         }
         self.check_process(action)?;
-        self.read_aside(action, work)
+        // Held so that a close waits, as it does for every other reader.
+        let _reading = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.sync.is_closed() {
+            return Err(self.closed(action));
+        }
+        // A connection of its own: FTS5 checks an index by what the connection remembers of its
+        // structure, and on a used one what another has written since passes for damage.
+        work(&open::reader(&self.path)?)
     }
 
     fn read_aside<R>(&self, action: &'static str, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {

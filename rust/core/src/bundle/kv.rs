@@ -46,12 +46,16 @@ impl Inner {
             return Err(Error::invalid("events are only appended: use append_event"));
         }
         self.write(WRITE, |txn| {
-            if changes.iter().any(|change| belongs_to_snapshot(change.table, &change.key)) {
+            let is_of_snapshot = changes.iter().any(|change| belongs_to_snapshot(change.table, &change.key));
+            if is_of_snapshot {
                 Self::refresh_conversations(txn)?;
             }
             let mut found = 0;
             for change in changes {
                 found += usize::from(change_in(txn, change)?);
+            }
+            if is_of_snapshot {
+                txn.heads.mark_stale();
             }
             Ok(found)
         })

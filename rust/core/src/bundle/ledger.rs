@@ -85,13 +85,13 @@ impl Ledger {
             self.spaces.insert(agent.to_owned(), space);
         }
         let space = self.spaces.entry(agent.to_owned()).or_default();
-        if space.stale {
+        if space.stale && has_table(connection, "events")? {
             let passed = last_number(connection, &Namespace::events(agent), Table::Events, space.next)?;
             if passed.is_some_and(|last| last + 1 != space.next) {
                 *space = read_space(connection, agent)?;
             }
-            space.stale = false;
         }
+        space.stale = false;
         Ok(space)
     }
 }
@@ -109,7 +109,7 @@ pub fn stored_counter(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// The id of the row that was written last.
-fn newest_id(connection: &Connection) -> rusqlite::Result<i64> {
+pub fn newest_id(connection: &Connection) -> rusqlite::Result<i64> {
     if !has_table(connection, "events")? {
         return Ok(0);
     }
@@ -167,6 +167,9 @@ fn stored_order(connection: &Connection, agent: &str) -> rusqlite::Result<Option
 }
 
 /// The highest number in use in `space`, found in O(log n); `hint` is a number that was the next one.
+///
+/// Numbers may have gaps, where a peer failed to store an event, so the last key is asked for. Only past
+/// six digits, where keys do not sort by number, is the end of the run behind `hint` taken instead.
 pub fn last_number(
     connection: &Connection,
     space: &Namespace,
@@ -176,10 +179,10 @@ pub fn last_number(
     let is_used = |number: u64| -> rusqlite::Result<bool> {
         connection.prepare_cached(table.sql().get)?.exists([space.key(number)])
     };
-    if hint > 0 && is_used(hint - 1)? {
+    let padded = u64::pow(10, 6) - 1;
+    if hint > padded && is_used(hint - 1)? {
         return gallop(hint - 1, is_used).map(Some);
     }
-    let padded = u64::pow(10, 6) - 1;
     let Some(mut last) = last_of_width(connection, space, table, 6, 0, padded)? else { return Ok(None) };
     // Longer keys sort among the shorter ones, so they are looked for by number.
     let mut width = 7;

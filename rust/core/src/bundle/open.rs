@@ -88,7 +88,7 @@ impl Bundle {
         self.inner.page(agent, wanted, from, limit)
     }
 
-    /// All events in the order in which they were appended.
+    /// All events by time, and those of one time in the order in which they were appended.
     pub fn all_rows(&self) -> Result<Vec<Row>> {
         self.inner.all_rows()
     }
@@ -179,7 +179,7 @@ impl Bundle {
         self.inner.next_subagent_run(parent, name)
     }
 
-    /// The runs of sub-agents in the order of their keys.
+    /// The runs of sub-agents, by parent, name and run.
     pub fn subagent_runs(&self, parent: Option<&str>, name: Option<&str>) -> Result<Vec<SubagentRun>> {
         self.inner.subagent_runs(parent, name)
     }

@@ -162,7 +162,7 @@ impl Inner {
         })
     }
 
-    /// All events in the order in which they were appended: by id, or by time in files without ids.
+    /// All events by time; the sort is stable, so that those of one time stay as they were appended.
     pub(super) fn all_rows(&self) -> Result<Vec<Row>> {
         let (mut rows, mut from) = (Vec::new(), Some(i64::MIN));
         while let Some(after) = from {
@@ -170,18 +170,8 @@ impl Inner {
             rows.extend(page);
             from = next;
         }
-        let ids: Option<Vec<i64>> = rows.iter().map(event_id).collect();
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        if let Some(ids) = ids {
-            order.sort_by_key(|at| ids[*at]);
-        } else {
-            order.sort_by(|one, other| {
-                let times = time_of(&rows[*one]).total_cmp(&time_of(&rows[*other]));
-                times.then_with(|| rows[*one].key.cmp(&rows[*other].key))
-            });
-        }
-        let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
-        Ok(order.into_iter().filter_map(|at| rows[at].take()).collect())
+        rows.sort_by(|one, other| time_of(one).total_cmp(&time_of(other)));
+        Ok(rows)
     }
 
     /// The highest event id of the session.
@@ -245,13 +235,6 @@ impl Inner {
                 None => return Ok(None),
             }
         }
-    }
-}
-
-fn event_id(row: &Row) -> Option<i64> {
-    match &row.value {
-        Payload::Object(body) => msgpack::field(body, "event_id").and_then(msgpack::as_i64),
-        Payload::Bytes(_) => None,
     }
 }
 

@@ -70,10 +70,13 @@ impl Inner {
     }
 
     fn counter_lags(state: &State) -> rusqlite::Result<bool> {
-        match (&state.connection, &state.ledger) {
-            (Some(connection), Some(ledger)) => Ok(ledger::stored_counter(connection)? < ledger.max_id),
-            _ => Ok(false),
-        }
+        let Some(connection) = &state.connection else { return Ok(false) };
+        // A killed writer may have left the counter behind, which shows without our having appended.
+        let highest = match &state.ledger {
+            Some(ledger) => ledger.max_id,
+            None => ledger::newest_id(connection)?,
+        };
+        Ok(ledger::stored_counter(connection)? < highest)
     }
 
     fn write_back(&self, state: &mut State, how: Checkpoint, action: &'static str) -> Result<()> {

@@ -70,22 +70,22 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Notes that another connection has committed.
+    /// Notes that something may have changed past these heads.
     pub fn mark_stale(&mut self) {
         for head in self.known.values_mut() {
             head.stale = true;
         }
     }
 
-    /// The head of `agent`, level with the file; `load` reads one anew.
+    /// The head of `agent`, level with the file: one that `is_level` doubts is read anew by `load`.
     pub fn get<E>(
         &mut self,
         agent: &str,
-        newest: impl FnOnce(&Head) -> Result<i64, E>,
+        is_level: impl FnOnce(&Head) -> Result<bool, E>,
         load: impl FnOnce() -> Result<Head, E>,
     ) -> Result<&mut Head, E> {
         let is_level = match self.known.get(agent) {
-            Some(head) if head.stale => newest(head)? == head.record.as_ref().map_or(0, |record| record.id),
+            Some(head) if head.stale => is_level(head)?,
             Some(_) => true,
             None => false,
         };

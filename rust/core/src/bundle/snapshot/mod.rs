@@ -62,9 +62,15 @@ pub(super) fn head_of<'a>(txn: &'a mut Txn<'_>, agent: &str) -> Result<&'a mut H
     let fault = txn.fault(ACTION);
     txn.heads.get(
         agent,
-        |head| newest_id(connection, head.agent).map_err(&fault),
+        |head| is_level(connection, agent, head).map_err(&fault),
         || load_head(inner, connection, agent),
     )
+}
+
+/// Whether neither a newer snapshot nor a list of the peer's came after this head.
+fn is_level(connection: &Connection, agent: &str, head: &Head) -> rusqlite::Result<bool> {
+    let newest = head.record.as_ref().map_or(0, |record| record.id);
+    Ok(newest_id(connection, head.agent)? == newest && peer::is_as_written(connection, agent)?)
 }
 
 fn load_head(inner: &Inner, connection: &Connection, agent: &str) -> Result<Head> {

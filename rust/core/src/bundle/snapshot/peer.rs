@@ -91,6 +91,12 @@ pub fn open_conversation(inner: &Inner, agent: &str, stored: &[u8]) -> Result<Co
     open_payload(&inner.path, Table::Conversation, agent.as_bytes(), stored).map(Conversation::Whole)
 }
 
+/// Whether the peer's row, where there is one, still holds what we wrote.
+pub fn is_as_written(connection: &Connection, agent: &str) -> rusqlite::Result<bool> {
+    let Some(stored) = conversation_row(connection, agent)? else { return Ok(true) };
+    Ok(written(connection, agent)?.is_some_and(|written| written.check == check_of(&stored)))
+}
+
 /// Compares the peer's row with what we wrote: when it differs, the peer's list is the newest, and the
 /// head starts from nothing.
 pub fn look(inner: &Inner, connection: &Connection, agent: &str, head: &mut Head) -> Result<()> {
@@ -232,9 +238,7 @@ fn newest_record(inner: &Inner, connection: &Connection, agent: &str) -> Result<
     if id == 0 {
         return Ok(None);
     }
-    let row = conversation_row(connection, agent).map_err(&fault)?;
-    let written = written(connection, agent).map_err(&fault)?;
-    if row.is_some_and(|stored| written.is_none_or(|written| written.check != check_of(&stored))) {
+    if !is_as_written(connection, agent).map_err(&fault)? {
         return Ok(None);
     }
     let record = load::record(inner, connection, id)?;
