@@ -160,6 +160,7 @@ def test_anything_comes_back_equal_or_is_refused_with_its_place(value: object) -
     if isinstance(packed, Exception):
         assert str(packed).startswith("$")
     else:
+        assert isinstance(packed, bytes)
         assert are_same(_core.unpack(packed), value)
 
 
@@ -444,10 +445,9 @@ def test_what_cannot_be_read_says_what_it_is(stored: str, what: str) -> None:
 def test_a_peers_not_a_number_is_read_as_it_stands() -> None:
     stored = HEADER + msgpack.packb([math.nan, math.inf])
 
-    nan, inf = _core.open("meta", "x", stored)
+    opened = _core.open("meta", "x", stored)
 
-    assert math.isnan(nan)
-    assert inf == math.inf
+    assert str(opened) == "[nan, inf]"
 
 
 @pytest.mark.parametrize(("table", "key", "stored", "value"), list(fixture_rows()))
@@ -485,4 +485,5 @@ def test_a_dict_that_another_thread_changes_is_packed_or_refused() -> None:
         if isinstance(packed, Exception):
             assert "changed by another thread" in str(packed)
         else:
+            assert isinstance(packed, bytes)
             assert isinstance(_core.unpack(packed), list)

@@ -96,7 +96,7 @@ class Bundle:
         """Returns an agent's events with doubles left out and unfinished calls closed."""
 
     def namespaces(self) -> list[str]:
-        """Returns the namespaces that have events, in the order they were first seen."""
+        """Returns the namespaces that have events, by name."""
 
     def get(self, table: str, key: str | bytes) -> object:
         """Returns the value under a key; raises `KeyError` when there is none."""
@@ -201,13 +201,16 @@ class Bundle:
     def verify(self) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
         """Reads everything; returns counts by table, and table, key and fault of each problem."""
 
-def pack(obj: object) -> bytes:
+def pack(value: object) -> bytes:
     """Returns a value as one MessagePack object; refuses what cannot come back equal."""
 
-def unpack(data: bytes) -> object:
+def pack_pairs(value: dict[str, object], skip: list[str]) -> tuple[bytes, int]:
+    """Returns the pairs of a dict but those named, packed one after the other, and their number."""
+
+def unpack(body: bytes) -> object:
     """Returns the value of one MessagePack object."""
 
-def seal(table: str, key: str | bytes, obj: object) -> bytes:
+def seal(table: str, key: str | bytes, value: object) -> bytes:
     """Returns the bytes that a table stores for a value: header, object and checksum."""
 
 def open(table: str, key: str | bytes, stored: bytes) -> object:  # noqa: A001  # its name there

@@ -140,7 +140,10 @@ class EventLog(StoreHandle):
         return self._bundle.event_by_id(agent, event_id)
 
     def get_all_events(self) -> list[tuple[str, dict[str, object]]]:
-        """Returns the events of all agents with their keys, by time, then in append order."""
+        """Returns the events of all agents with their keys, by time, then in append order.
+
+        A clock that was set back by less than a day moves no event before an earlier one.
+        """
         return self._bundle.all_events()
 
     def get_resumable_events(
@@ -176,7 +179,7 @@ class EventLog(StoreHandle):
         return self._bundle.max_branch_id(agent, turn_index)
 
     def namespaces(self) -> list[str]:
-        """Returns every namespace that has events, in the order they were first seen."""
+        """Returns every namespace that has events, by name."""
         return self._bundle.namespaces()
 
     def discover_agents_from_events(self) -> list[str]:

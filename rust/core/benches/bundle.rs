@@ -1,6 +1,5 @@
 //! What the core's verbs cost without Python: one bench a verb, at a stated size.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that fails shall stop")]
-#![expect(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::path::Path;
 
@@ -96,7 +95,7 @@ fn values(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(body.len() as u64));
     group.bench_function("seal 1 KiB", |bencher| bencher.iter(|| codec::seal("events", key, &body)));
     group.bench_function("open 1 KiB", |bencher| {
-        bencher.iter(|| codec::open("events", key, &stored).unwrap())
+        bencher.iter(|| codec::open("events", key, &stored).unwrap());
     });
     group.finish();
 }

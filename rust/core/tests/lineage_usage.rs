@@ -1,6 +1,5 @@
 //! Token counters where sessions disagree with themselves: missing rows, repeated reports, older spellings.
 
-
 use amberlog_core::Result;
 use amberlog_core::codec::Value;
 use amberlog_core::lineage::usage::{Usage, UsageSource, subagent_usage, usage_by_turn, usage_shape};

@@ -170,8 +170,7 @@ impl Inner {
             rows.extend(page);
             from = next;
         }
-        rows.sort_by(|one, other| time_of(one).total_cmp(&time_of(other)));
-        Ok(rows)
+        Ok(in_order_of_time(rows))
     }
 
     /// The highest event id of the session.
@@ -235,6 +234,36 @@ impl Inner {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+/// How far a clock may have been set back, in seconds. An event that is older by more was given its
+/// time by the caller.
+const CLOCK_STEP: f64 = 86_400.0;
+
+/// Sorts events by time. A clock that was set back moves none of them before one appended earlier.
+fn in_order_of_time(mut rows: Vec<Row>) -> Vec<Row> {
+    if rows.iter().all(|row| event_id(row).is_some()) {
+        rows.sort_by_key(event_id);
+    } else {
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
+    }
+    let mut latest = f64::NEG_INFINITY;
+    let mut timed: Vec<(f64, Row)> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let own = time_of(&row);
+        let time = if own < latest && latest - own < CLOCK_STEP { latest } else { own };
+        latest = latest.max(own);
+        timed.push((time, row));
+    }
+    timed.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    timed.into_iter().map(|(_, row)| row).collect()
+}
+
+fn event_id(row: &Row) -> Option<i64> {
+    match &row.value {
+        Payload::Object(body) => msgpack::field(body, "event_id").and_then(msgpack::as_i64),
+        Payload::Bytes(_) => None,
     }
 }
 

@@ -94,8 +94,12 @@ fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<
         Some(number) => newest_id(connection, number).map_err(&fault)?,
         None => 0,
     };
+    let written = peer::written(connection, agent).map_err(&fault)?;
+    if row.is_none() && written.is_some() {
+        // The row was there, and somebody removed it.
+        return Ok(None);
+    }
     if let Some(stored) = row {
-        let written = peer::written(connection, agent).map_err(&fault)?;
         let is_ours = written.is_some_and(|written| written.check == peer::check_of(&stored));
         if id == 0 || !is_ours || written.is_some_and(|written| written.snapshot == id) {
             return peer::open_conversation(inner, agent, &stored).map(Some);

@@ -101,13 +101,11 @@ pub fn is_as_written(connection: &Connection, agent: &str) -> rusqlite::Result<b
 /// head starts from nothing.
 pub fn look(inner: &Inner, connection: &Connection, agent: &str, head: &mut Head) -> Result<()> {
     let fault = inner.fault(ACTION);
-    let Some(stored) = conversation_row(connection, agent).map_err(&fault)? else {
-        head.pending = head.record.is_some();
-        return Ok(());
-    };
-    head.peer_bytes = stored.len();
-    match written(connection, agent).map_err(&fault)? {
-        Some(written) if written.check == check_of(&stored) => {
+    let row = conversation_row(connection, agent).map_err(&fault)?;
+    head.peer_bytes = row.as_ref().map_or(0, Vec::len);
+    match (row, written(connection, agent).map_err(&fault)?) {
+        (None, None) => head.pending = head.record.is_some(),
+        (Some(stored), Some(written)) if written.check == check_of(&stored) => {
             head.pending = head.record.as_ref().is_some_and(|record| record.id != written.snapshot);
         }
         _ => {
