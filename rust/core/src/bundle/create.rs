@@ -78,6 +78,7 @@ fn build(
         state: Mutex::new(state),
         reader: Mutex::new(None),
         sync: SyncGate::default(),
+        checkpointing: Mutex::new(()),
         attended: AtomicBool::new(false),
         orders: Orders::default(),
         me: me.clone(),

@@ -60,6 +60,8 @@ pub(super) struct Inner {
     pub(super) state: Mutex<State>,
     pub(super) reader: Mutex<Option<Connection>>,
     pub(super) sync: SyncGate,
+    /// Held while the service thread has a connection of its own.
+    pub(super) checkpointing: Mutex<()>,
     /// Whether the service thread has this bundle on its list.
     pub(super) attended: AtomicBool,
     /// Which logs of other programs are in order.

@@ -110,6 +110,7 @@ impl Inner {
         let levelled =
             self.commit_batch(&mut state, ACTION).and_then(|()| self.level_derived(&mut state, ACTION, true));
         self.sync.close();
+        let turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(reader);
         let State { connection, lock, lease, .. } = std::mem::take(&mut *state);
@@ -117,6 +118,7 @@ impl Inner {
         let closed = connection.map_or(Ok(()), |connection| {
             connection.close().map_err(|(_, source)| self.fault(ACTION)(source))
         });
+        drop(turn);
         drop(lease);
         let synced = if wal_of(&self.path).exists() {
             self.sync.sync_to(self.sync.committed(), &self.path, ACTION)
@@ -145,9 +147,15 @@ impl Inner {
         if length < CHECKPOINT_AT {
             return Ok(());
         }
+        // `close` waits here, so that the connection which it closes is the last one.
+        let turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.sync.is_closed() {
+            return Ok(());
+        }
         let aside = open::checkpointer(&self.path)?;
         open::checkpoint(&aside, Checkpoint::Passive).map_err(self.fault(ACTION))?;
         drop(aside);
+        drop(turn);
         if length >= RESET_AT {
             let mut state = self.lock();
             if state.connection.is_some() && state.batch.is_none() {
