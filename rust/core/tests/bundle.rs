@@ -1,5 +1,7 @@
 //! A bundle as its callers meet it: what was appended is read back, whoever else writes.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use amberlog_core::bundle::{Bundle, Conversation, Filter, Options, Payload, Save, Saved, Selection, Tag};
@@ -129,7 +131,8 @@ fn every_turn_keeps_the_messages_that_it_was_saved_with() {
         }
         list.extend((0..3).map(|part| format!("turn {turn} part {part} {}", "x".repeat(200))));
         let fresh: Vec<Vec<u8>> = list.iter().map(|text| message(text)).collect();
-        let saved = bundle.save_snapshot(&Save { agent: "a", keep: 0, base: 0, fresh: &fresh, tag: &Tag::Plain });
+        let saved =
+            bundle.save_snapshot(&Save { agent: "a", keep: 0, base: 0, fresh: &fresh, tag: &Tag::Plain });
         assert!(matches!(saved, Ok(Saved::As(_))));
         wanted.push(list.clone());
     }

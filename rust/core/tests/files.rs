@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use amberlog_core::Error;
 use amberlog_core::files::artifact::{artifacts_dir, resolve_artifact, write_artifact};
@@ -14,12 +14,6 @@ use amberlog_core::files::lock::{WriterLock, lock_path};
 use amberlog_core::files::replace::replace_atomically;
 use proptest::prelude::*;
 use tempfile::TempDir;
-
-/// A test that forks must not do so while another one has just opened a lock file.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn bundle_in(directory: &TempDir) -> PathBuf {
     directory.path().join("chat.kohakutr")
@@ -57,7 +51,6 @@ fn descriptors_of(path: &Path) -> usize {
 
 #[test]
 fn another_process_is_refused_until_the_last_lock_is_dropped() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
 
@@ -75,7 +68,6 @@ fn another_process_is_refused_until_the_last_lock_is_dropped() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_held_lock_costs_no_descriptor() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
 
@@ -93,7 +85,6 @@ fn a_held_lock_costs_no_descriptor() {
 
 #[test]
 fn an_exclusive_holder_signs_the_file_and_is_named_to_others() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
     fs::write(lock_path(&bundle), "\n123456789\n1700000000\nand a longer text of old\n").unwrap();
@@ -114,7 +105,6 @@ fn an_exclusive_holder_signs_the_file_and_is_named_to_others() {
 
 #[test]
 fn a_signature_of_old_is_not_taken_for_a_shared_holder() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
     drop(WriterLock::exclusive(&bundle).unwrap());
@@ -125,47 +115,85 @@ fn a_signature_of_old_is_not_taken_for_a_shared_holder() {
     assert!(matches!(refused, Err(Error::Locked { holder_pid: None, .. })));
 }
 
+/// Children that do nothing but live until the value is dropped.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Children(Vec<libc::pid_t>);
+
+#[cfg(target_os = "linux")]
+impl Children {
+    fn fork(&mut self) {
+        // SAFETY: the child calls nothing but `alarm`, `pause` and `_exit`, which may be called
+        // after a fork of a process with threads.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above. The alarm ends a child whose parent was killed.
+            unsafe {
+                libc::alarm(60);
+                libc::pause();
+                libc::_exit(0);
+            }
+        }
+        assert!(child > 0);
+        self.0.push(child);
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &self.0 {
+            // SAFETY: the child is ours and not waited for yet; nobody asks for its status.
+            unsafe {
+                libc::kill(*child, libc::SIGKILL);
+                libc::waitpid(*child, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_forked_child_does_not_keep_the_lock() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
+    let mut children = Children::default();
+
     let shared = WriterLock::shared(&bundle).unwrap();
-    let mut pipe = [0; 2];
-    // SAFETY: `pipe` has room for the two descriptors.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    let [reading, writing] = pipe;
-
-    // SAFETY: the child calls nothing but `close`, `read` and `_exit`, which may be called after a
-    // fork of a process with threads.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let mut byte = 0_u8;
-        // SAFETY: as above; the buffer is one byte long.
-        unsafe {
-            libc::close(writing);
-            libc::read(reading, std::ptr::from_mut(&mut byte).cast(), 1);
-            libc::_exit(0);
-        }
-    }
-    assert!(child > 0);
+    children.fork();
     drop(shared);
-    let is_free = WriterLock::exclusive(&bundle).is_ok();
+    let exclusive = WriterLock::exclusive(&bundle).unwrap();
+    children.fork();
+    drop(exclusive);
 
-    let mut status = 0;
-    // SAFETY: the descriptors are ours, the child is ours, `status` is valid for writing.
-    unsafe {
-        libc::close(writing);
-        libc::close(reading);
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-    }
-    assert!(is_free);
+    assert!(another_process_may_lock(&bundle));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_child_forked_while_the_lock_is_taken_does_not_keep_it() {
+    let directory = TempDir::new().unwrap();
+    let bundle = bundle_in(&directory);
+    let is_done = AtomicBool::new(false);
+
+    std::thread::scope(|scope| {
+        let takes = scope.spawn(|| {
+            let mut refused = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                refused += usize::from(WriterLock::exclusive(&bundle).is_err());
+            }
+            refused
+        });
+        let mut children = Children::default();
+        (0..100).for_each(|_| children.fork());
+        is_done.store(true, Ordering::Relaxed);
+
+        assert_eq!(takes.join().unwrap(), 0);
+    });
 }
 
 #[test]
 fn a_planted_lock_file_is_neither_followed_nor_waited_for() {
-    let _turn = one_at_a_time();
     let directory = TempDir::new().unwrap();
     let bundle = bundle_in(&directory);
     let target = directory.path().join("target");

@@ -28,7 +28,13 @@ pub struct SubagentRun {
 
 impl Inner {
     /// Appends a message to a channel; the payload's `ts` is added where it has none.
-    pub(super) fn append_message(&self, channel: &str, pairs: &[u8], count: usize, has_ts: bool) -> Result<Vec<u8>> {
+    pub(super) fn append_message(
+        &self,
+        channel: &str,
+        pairs: &[u8],
+        count: usize,
+        has_ts: bool,
+    ) -> Result<Vec<u8>> {
         const ACTION: &str = "append a message to";
         if channel.is_empty() {
             return Err(Error::invalid("channel: the name of a channel must not be empty"));
@@ -53,7 +59,8 @@ impl Inner {
                     Err(source)
                         if source.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
                     {
-                        let last = last_number_by_scan(txn.connection, &space, Table::Channels).map_err(&fault)?;
+                        let last =
+                            last_number_by_scan(txn.connection, &space, Table::Channels).map_err(&fault)?;
                         number = last.map_or(0, |last| last + 1).max(number + 1);
                     }
                     Err(source) => return Err(fault(source)),
@@ -64,12 +71,8 @@ impl Inner {
 
     /// Reserves the next run number of a sub-agent; a number given out is not given out again.
     pub(super) fn next_subagent_run(&self, parent: &str, name: &str) -> Result<i64> {
-        let stored = self
-            .subagent_runs(Some(parent), Some(name))?
-            .iter()
-            .map(|run| run.run + 1)
-            .max()
-            .unwrap_or(0);
+        let stored =
+            self.subagent_runs(Some(parent), Some(name))?.iter().map(|run| run.run + 1).max().unwrap_or(0);
         if self.source.is_some() {
             return Ok(stored);
         }

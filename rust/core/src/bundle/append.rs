@@ -46,15 +46,20 @@ impl Inner {
             self.after_commit(0, ACTION)?;
             return Ok(appended);
         }
-        let appended =
-            self.write_locked(&mut state, ACTION, |txn| append_in(txn, agent, drafts, now))?;
+        let appended = self.write_locked(&mut state, ACTION, |txn| append_in(txn, agent, drafts, now))?;
         let ticket = self.sync.committed();
         drop(state);
         self.after_commit(ticket, ACTION)?;
         Ok(appended)
     }
 
-    fn append_to_batch(&self, state: &mut State, agent: &str, drafts: &[Draft], now: f64) -> Result<Vec<Appended>> {
+    fn append_to_batch(
+        &self,
+        state: &mut State,
+        agent: &str,
+        drafts: &[Draft],
+        now: f64,
+    ) -> Result<Vec<Appended>> {
         const ACTION: &str = "append to";
         if state.batch.is_none() {
             self.begin(state, ACTION)?;
@@ -191,8 +196,7 @@ fn append_one(txn: &mut Txn<'_>, agent: &str, draft: &Draft, now: f64) -> Result
 /// Puts payload and stamps together: the payload's fields first, in the caller's order.
 fn assemble(draft: &Draft, id: i64, now: f64) -> Vec<u8> {
     let stamps = &draft.stamps;
-    let spawned =
-        stamps.spawned_in_turn.or(if draft.has_spawned { None } else { stamps.turn_index });
+    let spawned = stamps.spawned_in_turn.or(if draft.has_spawned { None } else { stamps.turn_index });
     let path = stamps.parent_branch_path.as_deref();
     let extra = 2
         + usize::from(stamps.turn_index.is_some())

@@ -25,12 +25,11 @@ impl Inner {
             self.commit_batch(&mut state, ACTION)?;
             self.write_locked(&mut state, ACTION, Self::refresh_conversations)?;
         }
-        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let fault = |source: std::io::Error| Error::io(target, ACTION, &source);
-        let partial = tempfile::Builder::new()
-            .prefix(".amberlog-backup-")
-            .tempdir_in(directory)
-            .map_err(fault)?;
+        let partial =
+            tempfile::Builder::new().prefix(".amberlog-backup-").tempdir_in(directory).map_err(fault)?;
         let copy = partial.path().join("copy");
         if self.source.is_some() {
             self.read(ACTION, |connection| copy_database(connection, &copy))?;

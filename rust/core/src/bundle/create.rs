@@ -33,8 +33,7 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     if !is_new {
         look_at_bytes(&path)?;
     }
-    let lock =
-        if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
+    let lock = if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
     let lease = registry::open_store(&path);
     let connection = open::writable(&path)?;
     if connection.is_readonly("main").map_err(|source| translate(&path, ACTION, &source))? {
@@ -45,7 +44,8 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     if is_new {
         std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
     }
-    let state = State { connection: Some(connection), lock: Some(lock), lease: Some(lease), ..State::default() };
+    let state =
+        State { connection: Some(connection), lock: Some(lock), lease: Some(lease), ..State::default() };
     Ok(build(path, options, None, clock, state))
 }
 
@@ -144,10 +144,8 @@ fn look_at_tables(path: &Path, connection: &Connection) -> Result<()> {
     }
     if has_table(connection, "meta").map_err(fault)? {
         let key = b"format_version".as_slice();
-        let stored: Option<Vec<u8>> = connection
-            .query_row(Table::Meta.sql().get, [key], |row| row.get(0))
-            .optional()
-            .map_err(fault)?;
+        let stored: Option<Vec<u8>> =
+            connection.query_row(Table::Meta.sql().get, [key], |row| row.get(0)).optional().map_err(fault)?;
         if let Some(version) = stored.and_then(|stored| event_number(Table::Meta, key, &stored)) {
             refuse_newer(path, version, FORMAT_VERSION)?;
         }

@@ -160,7 +160,11 @@ impl Inner {
     }
 
     /// Runs `work` in a transaction of its own; after an error nothing of it remains.
-    pub(super) fn write<R>(&self, action: &'static str, work: impl FnOnce(&mut Txn<'_>) -> Result<R>) -> Result<R> {
+    pub(super) fn write<R>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&mut Txn<'_>) -> Result<R>,
+    ) -> Result<R> {
         self.check_process(action)?;
         if self.source.is_some() {
             return Err(Error::ReadOnly { path: self.path.clone(), action });
@@ -190,7 +194,7 @@ impl Inner {
                 Ok(value)
             }
             Err(error) => {
-                self.roll_back(state);
+                Self::roll_back(state);
                 Err(error)
             }
         }
@@ -219,7 +223,7 @@ impl Inner {
             .and_then(|mut begin| begin.execute([]))
             .map_err(self.fault(action))?;
         if ffi::has_moved(connection) {
-            self.roll_back(state);
+            Self::roll_back(state);
             return Err(Error::Gone { path: self.path.clone() });
         }
         let version = ffi::data_version(connection);
@@ -235,7 +239,7 @@ impl Inner {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         if let Err(source) = committed {
-            self.roll_back(state);
+            Self::roll_back(state);
             return Err(translate(&self.path, action, &source));
         }
         if let Some(ledger) = state.ledger.as_mut() {
@@ -246,7 +250,7 @@ impl Inner {
     }
 
     /// Undoes the open transaction; all that was cached of the file is read again.
-    pub(super) fn roll_back(&self, state: &mut State) {
+    pub(super) fn roll_back(state: &mut State) {
         if let Some(connection) = state.connection.as_ref()
             && !connection.is_autocommit()
             && let Err(source) = connection.execute_batch("ROLLBACK")
@@ -260,7 +264,11 @@ impl Inner {
     }
 
     /// Runs a read: on the writer's connection when it is free, else on one that does not wait for it.
-    pub(super) fn read<R>(&self, action: &'static str, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
+    pub(super) fn read<R>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<R>,
+    ) -> Result<R> {
         if let Some(source) = &self.source {
             return super::source::read(source, &self.path, action, work);
         }

@@ -26,9 +26,9 @@ pub struct Change {
 fn belongs_to_snapshot(table: Table, key: &[u8]) -> bool {
     match table {
         Table::Conversation => true,
-        Table::State => SLOTS.iter().any(|slot| {
-            key.strip_suffix(slot.as_bytes()).is_some_and(|agent| agent.ends_with(b":"))
-        }),
+        Table::State => SLOTS
+            .iter()
+            .any(|slot| key.strip_suffix(slot.as_bytes()).is_some_and(|agent| agent.ends_with(b":"))),
         _ => false,
     }
 }
@@ -106,7 +106,12 @@ impl Inner {
 }
 
 /// The value of a key, on a connection that is at hand.
-pub(super) fn get_in(inner: &Inner, connection: &Connection, table: Table, key: &[u8]) -> Result<Option<Payload>> {
+pub(super) fn get_in(
+    inner: &Inner,
+    connection: &Connection,
+    table: Table,
+    key: &[u8],
+) -> Result<Option<Payload>> {
     let fault = inner.fault(READ);
     if !has_table(connection, table.name()).map_err(&fault)? {
         return Ok(None);
@@ -158,8 +163,11 @@ fn scan(
         if !key.starts_with(prefix) {
             break;
         }
-        let stored =
-            if with_value { row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(&fault)? } else { &[] };
+        let stored = if with_value {
+            row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(&fault)?
+        } else {
+            &[]
+        };
         each(key, stored)?;
         left -= 1;
     }
@@ -170,27 +178,24 @@ fn scan(
 pub(super) fn change_in(txn: &mut Txn<'_>, change: &Change) -> Result<bool> {
     let fault = txn.fault(WRITE);
     let Change { table, key, value } = change;
-    match value {
-        Some(payload) => {
-            txn.ensure_table(*table).map_err(&fault)?;
-            txn.connection
-                .prepare_cached(table.sql().put)
-                .and_then(|mut upsert| upsert.execute((key, payload.seal(*table, key).as_ref())))
-                .map_err(&fault)?;
-            note_bytes(txn, *table, key, payload).map_err(&fault)?;
-            Ok(true)
+    let Some(payload) = value else {
+        if !has_table(txn.connection, table.name()).map_err(fault)? {
+            return Ok(false);
         }
-        None => {
-            if !has_table(txn.connection, table.name()).map_err(&fault)? {
-                return Ok(false);
-            }
-            txn.connection
-                .prepare_cached(table.sql().delete)
-                .and_then(|mut delete| delete.execute([key]))
-                .map(|removed| removed > 0)
-                .map_err(&fault)
-        }
-    }
+        return txn
+            .connection
+            .prepare_cached(table.sql().delete)
+            .and_then(|mut delete| delete.execute([key]))
+            .map(|removed| removed > 0)
+            .map_err(fault);
+    };
+    txn.ensure_table(*table).map_err(fault)?;
+    txn.connection
+        .prepare_cached(table.sql().put)
+        .and_then(|mut upsert| upsert.execute((key, payload.seal(*table, key).as_ref())))
+        .map_err(fault)?;
+    note_bytes(txn, *table, key, payload).map_err(fault)?;
+    Ok(true)
 }
 
 /// Bytes carry no checksum of their own, so theirs is kept apart for `verify`.

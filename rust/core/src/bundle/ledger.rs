@@ -132,9 +132,7 @@ fn numbers_are_ours(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// Whether another program wrote rows since the derived tables were last brought level.
 pub fn has_foreign(connection: &Connection) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM amber_foreign)")?
-        .query_row([], |row| row.get(0))
+    connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM amber_foreign)")?.query_row([], |row| row.get(0))
 }
 
 fn read_space(connection: &Connection, agent: &str) -> rusqlite::Result<Space> {

@@ -28,12 +28,14 @@ impl Inner {
         let outcome = (|| {
             if in_batch {
                 let version = ffi::data_version(&connection);
-                return level(&mut state.ledger, &connection, version).and_then(|ledger| work(ledger, &connection));
+                return level(&mut state.ledger, &connection, version)
+                    .and_then(|ledger| work(ledger, &connection));
             }
             // One read transaction: the version and the numbers are of one state of the file.
             connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_master LIMIT 1")?;
             let version = ffi::data_version(&connection);
-            let numbers = level(&mut state.ledger, &connection, version).and_then(|ledger| work(ledger, &connection));
+            let numbers =
+                level(&mut state.ledger, &connection, version).and_then(|ledger| work(ledger, &connection));
             connection.execute_batch("END")?;
             numbers
         })();

@@ -114,7 +114,12 @@ impl Bundle {
     }
 
     /// The events of `agent` as a resume repaints them.
-    pub fn resumable_events(&self, agent: &str, live_jobs: &[String], since: Option<i64>) -> Result<Vec<Value>> {
+    pub fn resumable_events(
+        &self,
+        agent: &str,
+        live_jobs: &[String],
+        since: Option<i64>,
+    ) -> Result<Vec<Value>> {
         Ok(lineage::resumable_events(self.inner.event_values(agent, since)?, live_jobs))
     }
 

@@ -62,7 +62,13 @@ impl Selection {
 
 impl Inner {
     /// One page of the log of `agent`: at most `limit` events from number `from` on (or back).
-    pub(super) fn page(&self, agent: &str, wanted: &Selection, from: Option<u64>, limit: usize) -> Result<Page> {
+    pub(super) fn page(
+        &self,
+        agent: &str,
+        wanted: &Selection,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Page> {
         self.read(ACTION, |connection| {
             let fault = self.fault(ACTION);
             if !has_table(connection, "events").map_err(&fault)? {
@@ -81,7 +87,8 @@ impl Inner {
                 && seen < ROWS
             {
                 let take = (ROWS - seen).min(limit - page.rows.len());
-                let (rows, next) = rows_from(connection, &log, Table::Events, number, wanted.reverse, take).map_err(&fault)?;
+                let (rows, next) = rows_from(connection, &log, Table::Events, number, wanted.reverse, take)
+                    .map_err(&fault)?;
                 seen += rows.len();
                 at = next;
                 for (key, stored) in rows {
@@ -92,7 +99,9 @@ impl Inner {
                     };
                     if is_wanted {
                         page.rows.push(Row { key, value });
-                    } else if is_past(&value, wanted) && is_ordered(self, connection, agent).map_err(&fault)? {
+                    } else if is_past(&value, wanted)
+                        && is_ordered(self, connection, agent).map_err(&fault)?
+                    {
                         at = None;
                         break;
                     }
@@ -111,8 +120,8 @@ impl Inner {
                 return Ok(Page::default());
             }
             let space = Namespace::messages(channel);
-            let (rows, next) =
-                rows_from(connection, &space, Table::Channels, from, false, limit.min(ROWS)).map_err(&fault)?;
+            let (rows, next) = rows_from(connection, &space, Table::Channels, from, false, limit.min(ROWS))
+                .map_err(&fault)?;
             let rows = rows
                 .into_iter()
                 .map(|(key, stored)| {
@@ -269,7 +278,12 @@ fn is_ordered(inner: &Inner, connection: &Connection, agent: &str) -> rusqlite::
 }
 
 /// Where to start: found by halving where ids grow with the numbers, else at the very end or beginning.
-fn first_number(inner: &Inner, connection: &Connection, agent: &str, wanted: &Selection) -> rusqlite::Result<u64> {
+fn first_number(
+    inner: &Inner,
+    connection: &Connection,
+    agent: &str,
+    wanted: &Selection,
+) -> rusqlite::Result<u64> {
     let log = Namespace::events(agent);
     let bound = if wanted.reverse { wanted.until } else { wanted.since };
     if bound.is_none() && !wanted.reverse {
@@ -329,7 +343,12 @@ pub(super) fn rows_from(
 
 /// Whether numbers of that many digits are in use: a look at the first few, since longer keys sort
 /// among the shorter ones and a range of them would pass over those.
-fn has_width(connection: &Connection, space: &Namespace, table: Table, width: usize) -> rusqlite::Result<bool> {
+fn has_width(
+    connection: &Connection,
+    space: &Namespace,
+    table: Table,
+    width: usize,
+) -> rusqlite::Result<bool> {
     let Some(low) = u32::try_from(width - 1).ok().and_then(|digits| 10_u64.checked_pow(digits)) else {
         return Ok(false);
     };

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::sync::wal_of;
-use crate::db::registry::{self, Lease};
 use crate::db::open;
+use crate::db::registry::{self, Lease};
 use crate::error::{Error, Result};
 use crate::files::fingerprint::Fingerprint;
 
@@ -125,15 +125,15 @@ fn is_in_use(path: &Path) -> bool {
     use std::os::fd::AsRawFd;
     const DEAD_MAN_SWITCH: libc::off_t = 128;
     let Ok(shared) = std::fs::File::open(shm_of(path)) else { return false };
-    // SAFETY: all-zero bytes are a valid `flock`, which is plain data.
+    // SAFETY: all-zero bytes are a valid `flock`, which is plain data, and `SEEK_SET` is zero.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_type = i16::try_from(libc::F_WRLCK).unwrap_or(1);
     lock.l_start = DEAD_MAN_SWITCH;
     lock.l_len = 1;
     // SAFETY: the descriptor is open and the struct outlives the call, which only fills it in.
     let asked = unsafe { libc::fcntl(shared.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
-    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+    // With nobody in the way the kernel answers "unlocked" and leaves no process id.
+    asked == 0 && lock.l_pid != 0
 }
 
 #[cfg(not(unix))]
@@ -149,8 +149,11 @@ fn copy(path: &Path) -> Result<Option<(Connection, TempDir)>> {
         .tempdir()
         .map_err(|source| Error::io(&std::env::temp_dir(), "make a private copy in", &source))?;
     let target = directory.path().join("copy.kohakutr");
-    for (from, to) in [(path.to_owned(), target.clone()), (wal_of(path), wal_of(&target)), (journal_of(path), journal_of(&target))]
-    {
+    for (from, to) in [
+        (path.to_owned(), target.clone()),
+        (wal_of(path), wal_of(&target)),
+        (journal_of(path), journal_of(&target)),
+    ] {
         match std::fs::copy(&from, &to) {
             Ok(_) => make_writable(&to)?,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound && from != path => {}

@@ -8,7 +8,8 @@ use super::append::{self, BATCH};
 use super::handle::{Durability, Inner, State};
 use super::ledger::{self, Ledger};
 use super::sync::wal_of;
-use crate::db::{fork, open, service};
+use crate::db::open::{self, Checkpoint};
+use crate::db::{fork, service};
 use crate::error::{Error, Result};
 
 /// How long a commit may wait for its sync.
@@ -43,7 +44,7 @@ impl Inner {
         let mut state = self.lock();
         self.commit_batch(&mut state, ACTION)?;
         self.level_derived(&mut state, ACTION, true)?;
-        self.write_back(&mut state, "PRAGMA wal_checkpoint(TRUNCATE)", ACTION)?;
+        self.write_back(&mut state, Checkpoint::Truncate, ACTION)?;
         drop(state);
         self.sync.sync_to(self.sync.committed(), &self.path, ACTION)
     }
@@ -51,7 +52,7 @@ impl Inner {
     fn level_derived(&self, state: &mut State, action: &'static str, with_conversations: bool) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         let lags = with_conversations && !state.heads.pending().is_empty();
-        if lags || self.counter_lags(state).map_err(self.fault(action))? {
+        if lags || Self::counter_lags(state).map_err(self.fault(action))? {
             self.write_locked(state, action, |txn| {
                 let fault = txn.fault(action);
                 if txn.ledger.is_none() {
@@ -68,18 +69,18 @@ impl Inner {
         self.index_text(state)
     }
 
-    fn counter_lags(&self, state: &State) -> rusqlite::Result<bool> {
+    fn counter_lags(state: &State) -> rusqlite::Result<bool> {
         match (&state.connection, &state.ledger) {
             (Some(connection), Some(ledger)) => Ok(ledger::stored_counter(connection)? < ledger.max_id),
             _ => Ok(false),
         }
     }
 
-    fn write_back(&self, state: &mut State, pragma: &str, action: &'static str) -> Result<()> {
+    fn write_back(&self, state: &mut State, how: Checkpoint, action: &'static str) -> Result<()> {
         let connection = state.connection.as_mut().ok_or_else(|| self.closed(action))?;
         // Readers that hold the log back are not waited for: what they need stays in it.
         connection.busy_handler(None::<fn(i32) -> bool>).map_err(self.fault(action))?;
-        let outcome = connection.query_row(pragma, [], |_| Ok(()));
+        let outcome = open::checkpoint(connection, how);
         open::wait_for_writers(connection).map_err(self.fault(action))?;
         match outcome {
             Err(source) if source.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
@@ -103,9 +104,8 @@ impl Inner {
         if state.connection.is_none() {
             return Ok(());
         }
-        let levelled = self
-            .commit_batch(&mut state, ACTION)
-            .and_then(|()| self.level_derived(&mut state, ACTION, true));
+        let levelled =
+            self.commit_batch(&mut state, ACTION).and_then(|()| self.level_derived(&mut state, ACTION, true));
         self.sync.close();
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(reader);
@@ -131,7 +131,8 @@ impl Inner {
     /// Puts this bundle on the service thread's list.
     pub(super) fn ask_for_visit(&self) -> Result<()> {
         let delay = if self.options.durability == Durability::Batch { BATCH.1 } else { SYNC_AFTER };
-        service::visit(self.me.clone(), delay).map_err(|source| Error::io(&self.path, "start a thread for", &source))
+        service::visit(self.me.clone(), delay)
+            .map_err(|source| Error::io(&self.path, "start a thread for", &source))
     }
 
     /// Checkpoints beside the writer; only when the log has grown very long must the writer wait.
@@ -142,12 +143,12 @@ impl Inner {
             return Ok(());
         }
         let aside = open::checkpointer(&self.path)?;
-        aside.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(self.fault(ACTION))?;
+        open::checkpoint(&aside, Checkpoint::Passive).map_err(self.fault(ACTION))?;
         drop(aside);
         if length >= RESET_AT {
             let mut state = self.lock();
             if state.connection.is_some() && state.batch.is_none() {
-                self.write_back(&mut state, "PRAGMA wal_checkpoint(PASSIVE)", ACTION)?;
+                self.write_back(&mut state, Checkpoint::Passive, ACTION)?;
             }
         }
         Ok(())
@@ -186,7 +187,8 @@ impl service::Attended for Inner {
             return Some(delay);
         }
         self.attended.store(false, Ordering::Release);
-        let has_more = self.sync.is_behind() || self.options.durability == Durability::Batch && self.lock().batch.is_some();
+        let has_more = self.sync.is_behind()
+            || self.options.durability == Durability::Batch && self.lock().batch.is_some();
         (has_more && !self.attended.swap(true, Ordering::AcqRel)).then_some(delay)
     }
 }

@@ -10,6 +10,7 @@ use super::text;
 use super::value::key_text;
 use crate::codec::{self, Stored};
 use crate::db::fault::is_corruption;
+use crate::db::open;
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
 use crate::model::{MESSAGE_MARK, parse_numbered};
@@ -42,10 +43,19 @@ impl Report {
     }
 }
 
+type StoredRow = (i64, Vec<u8>, Vec<u8>);
+
 /// Where the checksum of raw bytes is kept, which have no room for one of their own.
 pub fn check_name(table: Table, key: &[u8]) -> String {
-    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("bytes:{}:{hex}", table.name())
+    use std::fmt::Write;
+    let mut name = format!("bytes:{}:", table.name());
+    for byte in key {
+        // Writing into a string does not fail.
+        if write!(name, "{byte:02x}").is_err() {
+            break;
+        }
+    }
+    name
 }
 
 impl Inner {
@@ -82,10 +92,11 @@ impl Inner {
         }
         let (mut from, mut count) = (i64::MIN, 0);
         loop {
-            let rows: rusqlite::Result<Vec<(i64, Vec<u8>, Vec<u8>)>> = connection
-                .prepare_cached(table.sql().after)
-                .and_then(|mut select| {
-                    select.query_map((from, 256), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+            let rows: rusqlite::Result<Vec<StoredRow>> =
+                connection.prepare_cached(table.sql().after).and_then(|mut select| {
+                    select
+                        .query_map((from, 256), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                        .collect()
                 });
             let rows = match rows {
                 Ok(rows) => rows,
@@ -111,11 +122,17 @@ fn check_row(connection: &Connection, table: Table, key: &[u8], stored: &[u8], r
         Ok(Stored::Object(_)) => {}
         Ok(Stored::Bytes(bytes)) => {
             let kept: Option<Vec<u8>> = connection
-                .query_row("SELECT value FROM amber_meta WHERE name = ?1", [check_name(table, key)], |row| row.get(0))
+                .query_row("SELECT value FROM amber_meta WHERE name = ?1", [check_name(table, key)], |row| {
+                    row.get(0)
+                })
                 .ok();
             let check = xxhash_rust::xxh3::xxh3_64(bytes).to_le_bytes();
             if kept.is_some_and(|kept| kept != check) {
-                report.add(table.name(), key_text(key), "the bytes are not those that were last written here");
+                report.add(
+                    table.name(),
+                    key_text(key),
+                    "the bytes are not those that were last written here",
+                );
             }
         }
         Err(fault) => report.add(table.name(), key_text(key), fault.to_string()),
@@ -132,11 +149,12 @@ fn check_row(connection: &Connection, table: Table, key: &[u8], stored: &[u8], r
 
 /// SQLite's own check, which covers the text indexes too.
 fn check_database(connection: &Connection, report: &mut Report) {
-    let lines: rusqlite::Result<Vec<String>> = connection
-        .prepare("PRAGMA integrity_check(20)")
-        .and_then(|mut check| check.query_map([], |row| row.get(0))?.collect());
-    match lines {
-        Ok(lines) => lines.iter().filter(|line| *line != "ok").for_each(|line| report.add("database", "", line)),
+    match open::faults(connection) {
+        Ok(lines) => {
+            for line in lines {
+                report.add("database", "", line);
+            }
+        }
         Err(source) => report.add("database", "", source.to_string()),
     }
 }

@@ -22,7 +22,10 @@ pub fn translate(path: &Path, action: &'static str, source: &rusqlite::Error) ->
             Error::Io { path, action, reason: "no space left on the device".to_owned(), errno: Some(ENOSPC) }
         }
         Some(ErrorCode::TooBig) => Error::Invalid {
-            what: format!("cannot {action} `{}`: the value is larger than SQLite's limit of 1 GB", path.display()),
+            what: format!(
+                "cannot {action} `{}`: the value is larger than SQLite's limit of 1 GB",
+                path.display()
+            ),
         },
         _ => Error::Io { path, action, reason: source.to_string(), errno: None },
     }

@@ -20,6 +20,12 @@ pub struct PerProcess<T> {
     value: AtomicPtr<T>,
 }
 
+impl<T: Default + Send + Sync + 'static> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default + Send + Sync + 'static> PerProcess<T> {
     /// Makes the cell without its value.
     pub const fn new() -> Self {

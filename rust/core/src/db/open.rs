@@ -75,6 +75,31 @@ fn connect(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
+/// How much of the log a checkpoint writes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// What no reader still needs, without waiting for anybody.
+    Passive,
+    /// All of it, leaving an empty log; busy while somebody reads.
+    Truncate,
+}
+
+/// Writes the log back into the file.
+pub fn checkpoint(connection: &Connection, how: Checkpoint) -> rusqlite::Result<()> {
+    let pragma = match how {
+        Checkpoint::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+        Checkpoint::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+    };
+    connection.query_row(pragma, [], |_| Ok(()))
+}
+
+/// SQLite's own look at the whole file, text indexes included; one line a fault, none when it is sound.
+pub fn faults(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut check = connection.prepare("PRAGMA integrity_check(20)")?;
+    let lines: rusqlite::Result<Vec<String>> = check.query_map([], |row| row.get(0))?.collect();
+    Ok(lines?.into_iter().filter(|line| line != "ok").collect())
+}
+
 /// Makes a connection wait for its turn to write.
 pub fn wait_for_writers(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_turn))
@@ -82,7 +107,9 @@ pub fn wait_for_writers(connection: &mut Connection) -> rusqlite::Result<()> {
 
 fn open_error(path: &Path, source: &rusqlite::Error) -> Error {
     match std::fs::metadata(path) {
-        Err(found) if found.kind() == std::io::ErrorKind::NotFound && !path.parent().is_some_and(Path::is_dir) => {
+        Err(found)
+            if found.kind() == std::io::ErrorKind::NotFound && !path.parent().is_some_and(Path::is_dir) =>
+        {
             Error::NotFound { path: path.to_owned() }
         }
         _ => translate(path, "open", source),
@@ -128,6 +155,7 @@ fn immutable_uri(path: &Path) -> PathBuf {
 
 #[cfg(not(unix))]
 fn immutable_uri(path: &Path) -> PathBuf {
-    let text = path.to_string_lossy().replace('\\', "/").replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let text =
+        path.to_string_lossy().replace('\\', "/").replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     PathBuf::from(format!("file:/{}?immutable=1", text.trim_start_matches('/')))
 }

@@ -241,6 +241,7 @@ pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> 
 
 /// How many tables the file has, SQLite's own left out.
 pub fn table_count(connection: &Connection) -> rusqlite::Result<i64> {
-    const COUNT: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    const COUNT: &str =
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     connection.query_row(COUNT, [], |row| row.get(0))
 }

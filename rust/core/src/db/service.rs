@@ -43,9 +43,7 @@ fn run(service: &'static Service) {
             let again = visit.whom.upgrade().and_then(|whom| whom.attend());
             if let Some(delay) = again {
                 let mut visits = service.visits.lock().unwrap_or_else(PoisonError::into_inner);
-                visits
-                    .get_or_insert_default()
-                    .push(Visit { due: Instant::now() + delay, whom: visit.whom });
+                visits.get_or_insert_default().push(Visit { due: Instant::now() + delay, whom: visit.whom });
             }
         }
     }

@@ -57,6 +57,8 @@ impl WriterLock {
     fn take(bundle: &Path, exclusive: bool) -> Result<Self> {
         let path = lock_path(bundle);
         for _ in 0..ATTEMPTS {
+            #[cfg(target_os = "linux")]
+            let _no_fork = super::fork::NoFork::enter().map_err(|error| Error::io(&path, "open", &error))?;
             let file = open(&path, exclusive).map_err(|error| Error::io(&path, "open", &error))?;
             if !try_flock(&file, exclusive).map_err(|error| Error::io(&path, "lock", &error))? {
                 return Err(refused(bundle, &file));

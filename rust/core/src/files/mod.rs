@@ -2,5 +2,7 @@
 
 pub mod artifact;
 pub mod fingerprint;
+#[cfg(target_os = "linux")]
+mod fork;
 pub mod lock;
 pub mod replace;

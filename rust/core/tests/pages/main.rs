@@ -111,6 +111,33 @@ fn small_bundle(path: &Path) -> Connection {
 }
 
 #[test]
+fn bytes_that_an_extension_reserved_are_passed_over() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("reserved.kohakutr");
+    let connection = Connection::open(&path).unwrap();
+    let mut reserved: std::ffi::c_int = 32;
+    let (main, verb) = (c"main".as_ptr(), rusqlite::ffi::SQLITE_FCNTL_RESERVE_BYTES);
+    // SAFETY: the connection is open, and the verb reads and writes one int.
+    let code = unsafe {
+        let reserved = std::ptr::from_mut(&mut reserved).cast();
+        rusqlite::ffi::sqlite3_file_control(connection.handle(), main, verb, reserved)
+    };
+    assert_eq!(code, 0);
+    connection
+        .execute_batch(
+            "PRAGMA page_size = 512;
+             CREATE TABLE state (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+             INSERT INTO state SELECT CAST('key' || i AS BLOB), zeroblob(i * 20) FROM n;",
+        )
+        .unwrap();
+    connection.close().unwrap();
+    assert_eq!(fs::read(&path).unwrap()[20], 32);
+
+    assert_all_verbs_agree(&path, &everything_by_sqlite(&path).unwrap());
+}
+
+#[test]
 fn a_file_with_a_log_or_a_journal_is_left_to_sqlite() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("live.kohakutr");

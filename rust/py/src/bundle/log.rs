@@ -168,4 +168,3 @@ fn at_item(py: Python<'_>, at: usize, error: PyErr) -> PyErr {
         Err(_) => error,
     }
 }
-

@@ -122,9 +122,8 @@ impl PyBundle {
         let mut fresh = Vec::new();
         for (at, message) in messages.iter().enumerate().skip(keep) {
             let mut body = Vec::with_capacity(256);
-            convert::encode(&message, &mut body).map_err(|error| {
-                crate::error::raise(py, &at_message(at, error))
-            })?;
+            convert::encode(&message, &mut body)
+                .map_err(|error| crate::error::raise(py, &at_message(at, error)))?;
             fresh.push(body);
             marks.push(&message);
         }

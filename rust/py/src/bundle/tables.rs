@@ -45,7 +45,12 @@ fn at_key(py: Python<'_>, table: Table, key: &[u8], error: PyErr) -> PyErr {
 
 #[pymethods]
 impl PyBundle {
-    fn get(&self, py: Python<'_>, #[pyo3(from_py_with = table_of)] table: Table, key: &Bound<'_, PyAny>) -> Outcome<Py<PyAny>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = table_of)] table: Table,
+        key: &Bound<'_, PyAny>,
+    ) -> Outcome<Py<PyAny>> {
         let bytes = key_bytes(key)?;
         match py.detach(|| self.bundle.get(table, &bytes)).or_raise(py)? {
             Some(value) => object(py, &value),
@@ -81,7 +86,12 @@ impl PyBundle {
         py.detach(|| self.bundle.apply(&changes)).or_raise(py).map(drop)
     }
 
-    fn delete(&self, py: Python<'_>, #[pyo3(from_py_with = table_of)] table: Table, key: &Bound<'_, PyAny>) -> Outcome<bool> {
+    fn delete(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = table_of)] table: Table,
+        key: &Bound<'_, PyAny>,
+    ) -> Outcome<bool> {
         let changes = [change(table, key, None)?];
         py.detach(|| self.bundle.apply(&changes)).or_raise(py).map(|found| found > 0)
     }

@@ -1,6 +1,7 @@
 //! Opening, closing and what lies between.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +53,8 @@ impl PyBundle {
     }
 
     #[getter]
-    fn path(&self) -> PathBuf {
-        self.bundle.path().to_owned()
+    fn path(&self) -> OsString {
+        self.bundle.path().as_os_str().to_owned()
     }
 
     #[getter]

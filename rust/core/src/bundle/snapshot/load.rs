@@ -38,7 +38,11 @@ pub struct SnapshotInfo {
 
 impl Inner {
     /// The messages of the newest snapshot, or of the newest one of `turn`.
-    pub(in crate::bundle) fn load_snapshot(&self, agent: &str, turn: Option<i64>) -> Result<Option<Conversation>> {
+    pub(in crate::bundle) fn load_snapshot(
+        &self,
+        agent: &str,
+        turn: Option<i64>,
+    ) -> Result<Option<Conversation>> {
         self.read(ACTION, |connection| match turn {
             None => newest(self, connection, agent),
             Some(turn) => of_turn(self, connection, agent, turn),
@@ -49,9 +53,13 @@ impl Inner {
     pub(in crate::bundle) fn snapshots(&self, agent: &str) -> Result<Vec<SnapshotInfo>> {
         self.read(ACTION, |connection| {
             let fault = self.fault(ACTION);
-            let Some(number) = agent_number(connection, agent).map_err(&fault)? else { return Ok(Vec::new()) };
+            let Some(number) = agent_number(connection, agent).map_err(&fault)? else {
+                return Ok(Vec::new());
+            };
             let ids: Vec<i64> = connection
-                .prepare_cached("SELECT max(id) FROM amber_snapshot WHERE agent = ?1 GROUP BY turn ORDER BY 1")
+                .prepare_cached(
+                    "SELECT max(id) FROM amber_snapshot WHERE agent = ?1 GROUP BY turn ORDER BY 1",
+                )
                 .and_then(|mut select| select.query_map([number], |row| row.get(0))?.collect())
                 .map_err(&fault)?;
             ids.into_iter().map(|id| Ok(describe(&record(self, connection, id)?))).collect()
@@ -59,7 +67,11 @@ impl Inner {
     }
 
     /// The record of the deepest snapshot whose lineage the target continues; ties go to the higher watermark.
-    pub(in crate::bundle) fn load_branch_snapshot(&self, agent: &str, target: &Path) -> Result<Option<Value>> {
+    pub(in crate::bundle) fn load_branch_snapshot(
+        &self,
+        agent: &str,
+        target: &Path,
+    ) -> Result<Option<Value>> {
         self.read(ACTION, |connection| peer::branch_snapshot(self, connection, agent, target))
     }
 }
@@ -115,7 +127,9 @@ pub(super) fn lists(inner: &Inner, connection: &Connection, agent: i64, id: i64)
                 .ok_or_else(|| damaged(inner, part.segment, "it has fewer messages than a snapshot takes"))?;
             let mut cut = Vec::with_capacity(body.len());
             msgpack::put_list_header(&mut cut, messages.len());
-            messages.iter().for_each(|message| cut.extend_from_slice(message));
+            for message in messages {
+                cut.extend_from_slice(message);
+            }
             *body = cut;
         }
     }
@@ -128,8 +142,10 @@ pub(super) fn record(inner: &Inner, connection: &Connection, id: i64) -> Result<
         .prepare_cached("SELECT body FROM amber_snapshot WHERE id = ?1")
         .and_then(|mut select| select.query_row([id], |row| row.get(0)).optional())
         .map_err(inner.fault(ACTION))?;
-    let stored = stored.ok_or_else(|| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), "the row is missing"))?;
-    Record::open(id, &stored).map_err(|what| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), what))
+    let stored = stored
+        .ok_or_else(|| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), "the row is missing"))?;
+    Record::open(id, &stored)
+        .map_err(|what| Error::damaged(&inner.path, format!("amber_snapshot[{id}]"), what))
 }
 
 /// Reads the segments of `parts` and notes how much of each is meant.
@@ -140,9 +156,8 @@ pub(super) fn segments(
     parts: &mut [Part],
 ) -> Result<Vec<Vec<u8>>> {
     let fault = inner.fault(ACTION);
-    let mut select = connection
-        .prepare_cached("SELECT body FROM amber_segment WHERE id = ?1")
-        .map_err(&fault)?;
+    let mut select =
+        connection.prepare_cached("SELECT body FROM amber_segment WHERE id = ?1").map_err(&fault)?;
     let mut bodies = Vec::with_capacity(parts.len());
     for part in parts {
         let id = row_id(agent, part.segment);

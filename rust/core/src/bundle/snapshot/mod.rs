@@ -11,10 +11,10 @@ mod tag;
 use rusqlite::Connection;
 
 pub use self::head::{Head, Heads, Record, open_segment};
+use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
 pub use self::load::{Conversation, SnapshotInfo};
 pub use self::peer::SLOTS;
 pub use self::tag::{Path as BranchPath, Tag, lineage_of, parse_path};
-use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
 use super::handle::{Inner, Txn};
 use super::ledger::Ledger;
 use crate::codec::msgpack;
@@ -110,8 +110,8 @@ fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
         return Ok(Saved::Outdated);
     }
     let fresh: Vec<u64> = save.fresh.iter().map(|body| xxh3_64(body)).collect();
-    let same = fresh.iter().zip(&head.hashes[save.keep..]).take_while(|(one, other)| one == other).count();
-    let kept = save.keep + same;
+    let alike = fresh.iter().zip(&head.hashes[save.keep..]).take_while(|(one, other)| one == other).count();
+    let kept = save.keep + alike;
     let total = save.keep + save.fresh.len();
     let is_same_list = kept == total && total == head.hashes.len();
     let turn = turn_of(head, save.tag, last_turn, is_same_list);
@@ -124,10 +124,10 @@ fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
     let id = write_rows(txn, save, kept, turn)?;
     let head = head_of(txn, save.agent)?;
     head.hashes.truncate(kept);
-    head.hashes.extend(&fresh[same..]);
+    head.hashes.extend(&fresh[alike..]);
     head.sizes.truncate(kept);
-    head.sizes.extend(save.fresh[same..].iter().map(Vec::len));
-    head.unseen_bytes += save.fresh[same..].iter().map(Vec::len).sum::<usize>();
+    head.sizes.extend(save.fresh[alike..].iter().map(Vec::len));
+    head.unseen_bytes += save.fresh[alike..].iter().map(Vec::len).sum::<usize>();
     head.pending = true;
     peer::refresh_if_due(txn, save.agent)?;
     Ok(Saved::As(id))
@@ -162,7 +162,9 @@ fn write_rows(txn: &mut Txn<'_>, save: &Save<'_>, kept: usize, turn: i64) -> Res
         let id = row_id(head.agent, segment);
         let mut body = Vec::with_capacity(added.iter().map(Vec::len).sum::<usize>() + 8);
         msgpack::put_list_header(&mut body, added.len());
-        added.iter().for_each(|message| body.extend_from_slice(message));
+        for message in added {
+            body.extend_from_slice(message);
+        }
         let count = i64::try_from(added.len()).unwrap_or(i64::MAX);
         connection
             .prepare_cached("INSERT INTO amber_segment (id, messages, body) VALUES (?1, ?2, ?3)")
@@ -172,14 +174,8 @@ fn write_rows(txn: &mut Txn<'_>, save: &Save<'_>, kept: usize, turn: i64) -> Res
         head.next_segment += 1;
     }
     let newest = head.record.as_ref().map_or_else(|| row_id(head.agent, 0), |record| record.id);
-    let record = Record {
-        id: newest + 1,
-        turn,
-        messages: kept + added.len(),
-        ts,
-        tag: save.tag.clone(),
-        parts,
-    };
+    let record =
+        Record { id: newest + 1, turn, messages: kept + added.len(), ts, tag: save.tag.clone(), parts };
     connection
         .prepare_cached("INSERT INTO amber_snapshot (id, agent, turn, body) VALUES (?1, ?2, ?3, ?4)")
         .and_then(|mut insert| insert.execute((record.id, head.agent, turn, record.seal())))

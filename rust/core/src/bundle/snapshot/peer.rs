@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::head::{Head, branch_record, record_path};
+use super::head_of;
 use super::load::{self, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
-use super::head_of;
 use crate::bundle::handle::{Inner, Txn};
-use crate::bundle::value::{list_header, Payload, open_payload, open_value};
+use crate::bundle::value::{Payload, list_header, open_payload, open_value};
 use crate::codec::{Value, msgpack};
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -192,7 +192,12 @@ fn is_sound(record: &Value) -> bool {
 }
 
 /// See [`Inner::load_branch_snapshot`].
-pub fn branch_snapshot(inner: &Inner, connection: &Connection, agent: &str, target: &Path) -> Result<Option<Value>> {
+pub fn branch_snapshot(
+    inner: &Inner,
+    connection: &Connection,
+    agent: &str,
+    target: &Path,
+) -> Result<Option<Value>> {
     if target.is_empty() {
         return Ok(None);
     }
@@ -251,10 +256,17 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let fault = txn.fault(ACTION);
     let (number, record) = {
         let head = head_of(txn, agent)?;
-        (head.agent, head.record.clone().filter(|record| head.pending && (!record.parts.is_empty() || record.messages == 0)))
+        (
+            head.agent,
+            head.record
+                .clone()
+                .filter(|record| head.pending && (!record.parts.is_empty() || record.messages == 0)),
+        )
     };
     let Some(record) = record else { return Ok(()) };
-    let Conversation::Lists(lists) = lists(txn.inner, txn.connection, number, record.id)? else { return Ok(()) };
+    let Conversation::Lists(lists) = lists(txn.inner, txn.connection, number, record.id)? else {
+        return Ok(());
+    };
     let mut body = Vec::with_capacity(lists.iter().map(Vec::len).sum::<usize>() + 8);
     msgpack::put_list_header(&mut body, record.messages);
     for list in &lists {

@@ -17,9 +17,10 @@ impl Content {
     /// Reads a stored row; a row that cannot be read has no text, and is reported where it is read as a value.
     pub fn of(table: Table, key: &[u8], stored: &[u8]) -> Option<Self> {
         match codec::open(table.name(), key, stored) {
-            Ok(Stored::Object(body)) => {
-                msgpack::decode(&body).ok().filter(|value| value.as_map().is_some()).map(|value| Self { value })
-            }
+            Ok(Stored::Object(body)) => msgpack::decode(&body)
+                .ok()
+                .filter(|value| value.as_map().is_some())
+                .map(|value| Self { value }),
             _ => None,
         }
     }

@@ -135,7 +135,9 @@ impl Inner {
             txn.ensure(Group::Private).map_err(&fault)?;
             ours::drop_all(txn.connection).map_err(&fault)?;
             peer::drop_all(txn.connection).map_err(&fault)?;
-            for mark in [Mark::OurEvents, Mark::OurChannels, Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues] {
+            for mark in
+                [Mark::OurEvents, Mark::OurChannels, Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues]
+            {
                 set_mark(txn.connection, mark, 0).map_err(&fault)?;
             }
             Ok(())

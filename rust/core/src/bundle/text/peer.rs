@@ -45,14 +45,20 @@ pub(super) fn adopt(txn: &mut Txn<'_>) -> Result<HashSet<Vec<u8>>> {
 fn names(stored: &[u8]) -> Option<(Table, Vec<u8>, Option<i64>)> {
     // The checksum of our own entries is over a key that only they know; the map is enough here.
     let body = stored.get(10..).filter(|_| stored.starts_with(&[0x89, 0x4b]))?;
-    let text = |field| msgpack::field(body, field).and_then(msgpack::as_str).map(|text| text.as_bytes().to_vec());
+    let text =
+        |field| msgpack::field(body, field).and_then(msgpack::as_str).map(|text| text.as_bytes().to_vec());
     match text("event_key") {
         Some(key) => Some((Table::Events, key, msgpack::field(body, "event_id").and_then(msgpack::as_i64))),
         None => text("channel_key").map(|key| (Table::Channels, key, None)),
     }
 }
 
-fn is_there(connection: &Connection, table: Table, key: &[u8], event_id: Option<i64>) -> rusqlite::Result<bool> {
+fn is_there(
+    connection: &Connection,
+    table: Table,
+    key: &[u8],
+    event_id: Option<i64>,
+) -> rusqlite::Result<bool> {
     let stored: Option<Vec<u8>> =
         connection.prepare_cached(table.sql().get)?.query_row([key], |row| row.get(0)).optional()?;
     Ok(match (stored, event_id) {

@@ -136,15 +136,25 @@ impl Inner {
     }
 }
 
-fn ask(inner: &Inner, connection: &Connection, query: &Query, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
+fn ask(
+    inner: &Inner,
+    connection: &Connection,
+    query: &Query,
+    k: usize,
+    filter: Filter<'_>,
+) -> Result<Vec<Hit>> {
     let fault = inner.fault(ACTION);
+    if !has_table(connection, "amber_block").map_err(&fault)? {
+        return Ok(Vec::new());
+    }
     let (statement, expression) = match plan(connection, query).map_err(&fault)? {
         Plan::Nothing => return Ok(Vec::new()),
         Plan::Ranked(expression) => (RANKED, expression),
         Plan::OnlyCommon(expression) => (NEWEST, expression),
     };
     let types = filter.types.map(|types| {
-        serde_json::Value::Array(types.iter().map(|kind| serde_json::Value::String(kind.clone())).collect()).to_string()
+        serde_json::Value::Array(types.iter().map(|kind| serde_json::Value::String(kind.clone())).collect())
+            .to_string()
     });
     let limit = i64::try_from(k).unwrap_or(i64::MAX);
     let mut hits: Vec<Hit> = connection
@@ -188,10 +198,10 @@ fn sender(inner: &Inner, connection: &Connection, kind: &str, source: &str) -> R
 
 /// Leaves out words that most blocks hold, where that can be known.
 fn plan(connection: &Connection, query: &Query) -> rusqlite::Result<Plan> {
-    const VOCABULARY: &str =
-        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.amber_vocabulary USING fts5vocab('main', 'amber_text', 'row')";
-    let total: i64 =
-        connection.prepare_cached("SELECT coalesce(max(id), 0) FROM amber_block")?.query_row([], |row| row.get(0))?;
+    const VOCABULARY: &str = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.amber_vocabulary USING fts5vocab('main', 'amber_text', 'row')";
+    let total: i64 = connection
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM amber_block")?
+        .query_row([], |row| row.get(0))?;
     connection.execute_batch(VOCABULARY)?;
     let mut frequency = connection.prepare_cached("SELECT doc FROM temp.amber_vocabulary WHERE term = ?1")?;
     let failure = std::cell::RefCell::new(None);
