@@ -223,11 +223,12 @@ def peer_faults(record: Record, copy: Path, *, is_closed: bool) -> list[str]:
         connection.close()
     if answer != [("ok",)]:
         faults.append(f"integrity_check: {answer}")
-    if not record.shots:
-        return faults
     conversation, state = KVault(str(copy), table="conversation"), KVault(str(copy), table="state")
     for vault in (conversation, state):
         vault.enable_auto_pack()
+    counter = state.get("counters:max_event_id")
+    if is_closed and record.events and counter < record.last_id:
+        faults.append(f"the peer would number from {counter}, below {record.last_id}")
     for agent, shots in record.shots.items():
         seen = (
             conversation.get(agent),
