@@ -183,6 +183,7 @@ class SessionStore(WorkRecords):
 
     def set_viewer_default_agent(self, namespace: str) -> None:
         """Stores whose history a viewer shows first; an empty name changes nothing."""
+        self._check_open()
         if namespace:
             self._put_meta({"viewer_default_agent": namespace})
 
