@@ -140,7 +140,10 @@ class EventLog(StoreHandle):
         return self._bundle.event_by_id(agent, event_id)
 
     def get_all_events(self) -> list[tuple[str, dict[str, object]]]:
-        """Returns the events of all agents with their keys, by time, then in append order."""
+        """Returns the events of all agents with their keys, in append order.
+
+        Events of files without ids are by time.
+        """
         return self._bundle.all_events()
 
     def get_resumable_events(
