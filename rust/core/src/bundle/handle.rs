@@ -227,8 +227,11 @@ impl Inner {
             return Err(Error::Gone { path: self.path.clone() });
         }
         let version = ffi::data_version(connection);
-        if let Some(ledger) = state.ledger.as_mut().filter(|ledger| ledger.version != version) {
-            ledger.mark_stale();
+        // Without a ledger nothing says that no other connection has committed.
+        if state.ledger.as_ref().is_none_or(|ledger| ledger.version != version) {
+            if let Some(ledger) = state.ledger.as_mut() {
+                ledger.mark_stale();
+            }
             state.heads.mark_stale();
             state.known.clear();
         }

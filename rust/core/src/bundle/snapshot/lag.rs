@@ -39,7 +39,12 @@ pub fn lagging(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> 
 ///
 /// For readers that may not refresh it: otherwise the newest messages would be read beside the
 /// watermark of older ones, and whoever replays the events after it would replay some twice.
-pub fn unwritten(inner: &Inner, connection: &Connection, table: Table, key: &[u8]) -> Result<Option<Payload>> {
+pub fn unwritten(
+    inner: &Inner,
+    connection: &Connection,
+    table: Table,
+    key: &[u8],
+) -> Result<Option<Payload>> {
     let fault = inner.fault(ACTION);
     let Ok(key) = std::str::from_utf8(key) else { return Ok(None) };
     let (agent, slot) = match table {
