@@ -184,6 +184,14 @@ fn check_private(connection: &Connection, report: &mut Report) -> rusqlite::Resu
         }
         report.counts.insert("amber_snapshot".to_owned(), count);
     }
+    if has_table(connection, "amber_text_docsize")? {
+        // SQLite's check passes over the sizes of rows whose text it does not hold.
+        const SIZES: &str = "SELECT count(*) FROM amber_text_docsize WHERE sz = zeroblob(length(sz))";
+        let wrong: i64 = connection.query_row(SIZES, [], |row| row.get(0))?;
+        if wrong > 0 {
+            report.add("amber_text", "", format!("{wrong} of its rows have no words"));
+        }
+    }
     if has_table(connection, "fts_values")? {
         let mut select = connection.prepare("SELECT id, value FROM fts_values")?;
         let mut rows = select.query([])?;
