@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from torture.form import sized
 
 from amberlog import SessionStore
+from torture.form import sized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ thread.join(hangs_after)
 hangs = thread.is_alive()
 found = [event["event_id"] for event in store.get_events("parent")]
 print(json.dumps({"bad": bad, "hangs": hangs, "lost": len(set(appended) - set(found)),
-                  "strange": len(set(found) - set(appended)), "appended": len(appended)}), flush=True)
+                  "strange": len(set(found) - set(appended))}), flush=True)
 store.close()
 os._exit(0 if not hangs else 1)
 """

@@ -11,16 +11,16 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from torture.form import sized
 
 from amberlog import SessionGoneError, SessionLockedError, SessionStore
+from torture.form import sized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
 EACH = sized(short=500, long=2_000)
 WRITERS = 4
@@ -131,19 +131,26 @@ class Process:
         self.process.wait()
 
 
-@pytest.fixture
-def started() -> Iterator[Callable[..., Process]]:
-    """Yields what starts a process; none of them outlives the test."""
-    processes: list[Process] = []
+class Processes:
+    """Starts processes and remembers them."""
 
-    def begin(script: str, *arguments: object) -> Process:
+    def __init__(self) -> None:
+        self.started: list[Process] = []
+
+    def __call__(self, script: str, *arguments: object) -> Process:
+        """Starts a script and waits until it is ready."""
         process = Process(script, *arguments)
-        processes.append(process)
+        self.started.append(process)
         assert process.word() == "ready"
         return process
 
-    yield begin
-    for process in processes:
+
+@pytest.fixture
+def started() -> Iterator[Processes]:
+    """Yields what starts a process; none of them outlives the test."""
+    processes = Processes()
+    yield processes
+    for process in processes.started:
         process.kill()
 
 
@@ -156,7 +163,7 @@ def in_order(events: list[dict[str, object]]) -> dict[object, list[object]]:
 
 @pytest.mark.torture
 def test_processes_that_append_at_once_lose_and_reorder_nothing(
-    path: Path, started: Callable[..., Process]
+    path: Path, started: Processes
 ) -> None:
     writers = [started(APPENDING, path, number, EACH) for number in range(WRITERS)]
     prefixes: list[list[object]] = []
@@ -214,9 +221,7 @@ def test_two_handles_of_one_process_number_on_from_each_other(path: Path) -> Non
 
 
 @pytest.mark.torture
-def test_many_writers_and_readers_meet_no_lock_error(
-    path: Path, started: Callable[..., Process]
-) -> None:
+def test_many_writers_and_readers_meet_no_lock_error(path: Path, started: Processes) -> None:
     seconds = sized(short=4, long=60)
     SessionStore(path).close()
 
@@ -241,7 +246,7 @@ def test_many_writers_and_readers_meet_no_lock_error(
 
 @pytest.mark.parametrize("kind", ["shared", "exclusive"])
 def test_a_lock_left_by_a_killed_process_costs_nothing(
-    kind: str, path: Path, started: Callable[..., Process]
+    kind: str, path: Path, started: Processes
 ) -> None:
     holder = started(HOLDING, path, kind)
     holder.kill()
@@ -255,7 +260,7 @@ def test_a_lock_left_by_a_killed_process_costs_nothing(
 
 
 def test_the_writer_lock_keeps_others_out_and_names_its_holder(
-    path: Path, started: Callable[..., Process]
+    path: Path, started: Processes
 ) -> None:
     holder = started(HOLDING, path, "exclusive")
 
@@ -271,7 +276,7 @@ def test_the_writer_lock_keeps_others_out_and_names_its_holder(
 
 
 def test_an_exclusive_writer_is_refused_while_others_share_the_session(
-    path: Path, started: Callable[..., Process]
+    path: Path, started: Processes
 ) -> None:
     holder = started(HOLDING, path, "shared")
 
@@ -331,18 +336,22 @@ def test_a_session_whose_file_is_gone_takes_no_more_events(how: str, path: Path)
     assert not path.exists() or path.read_bytes() == b""
 
 
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def test_a_hundred_open_sessions_use_few_descriptors(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     stores = [SessionStore(tmp_path / f"{n}.kohakutr") for n in range(100)]
     for store in stores:
         store.append_event("alice", "text", {"content": "words"})
 
-    used = len(os.listdir("/proc/self/fd")) - before
+    used = descriptors() - before
     for store in stores:
         store.close()
 
     assert used <= 350
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert descriptors() <= before + 1
 
 
 def test_threads_that_open_and_close_one_session_disturb_nobody(path: Path) -> None:
@@ -369,4 +378,3 @@ def test_threads_that_open_and_close_one_session_disturb_nobody(path: Path) -> N
     assert ids == list(range(2, EACH + 1))
     assert seen == list(range(EACH))
     assert min(visits) > 0
-

@@ -89,13 +89,15 @@ def start(
     owner: str,
     seed: int,
     first: int = 0,
+    last_id: int = 0,
     *,
     count: int = ENDLESS,
     durability: str = "process",
     plan: str = "steps",
 ) -> Child:
-    """Starts a writer."""
-    arguments = [str(path), owner, str(seed), str(first), str(count), durability, plan]
+    """Starts a writer that goes on at step `first`, after the event `last_id`."""
+    numbers = [str(seed), str(first), str(last_id), str(count)]
+    arguments = [str(path), owner, *numbers, durability, plan]
     known = [TOOLS, *(Path(entry) for entry in sys.path if entry)]
     process = subprocess.Popen(
         [sys.executable, "-m", "torture.writer", *arguments],
@@ -256,6 +258,7 @@ def killed_once(
         session.owner,
         session.seed,
         session.next,
+        session.record.last_id,
         durability=session.durability,
         plan=plan,
     )

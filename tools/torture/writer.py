@@ -1,6 +1,6 @@
 """The process that is killed.
 
-Run as `python -m torture.writer FILE OWNER SEED FIRST COUNT DURABILITY PLAN`. Each line on
+Run as `python -m torture.writer FILE OWNER SEED FIRST LAST_ID COUNT DURABILITY PLAN`. Each line on
 standard output is the acknowledgement of one step, written when its call had returned and before
 the next one began. The plan `steps` does nothing else; `close`, `backup`, `flush` and `checkpoint`
 do that as well after every few steps, and announce it first.
@@ -38,10 +38,12 @@ def say(*words: object) -> None:
 class Writer:
     """Performs the steps of one owner on one file."""
 
-    def __init__(self, path: str, owner: str, durability: Durability, plan: str) -> None:
+    def __init__(
+        self, path: str, owner: str, durability: Durability, plan: str, last_id: int
+    ) -> None:
         self.path, self.owner, self.durability, self.plan = path, owner, durability, plan
         self.store = self._open()
-        self.last_id = 0
+        self.last_id = last_id
 
     def _open(self) -> SessionStore:
         return SessionStore(self.path, durability=self.durability)
@@ -70,9 +72,9 @@ class Writer:
 
 def main(arguments: Sequence[str]) -> int:
     """Writes until it is killed, or until the steps are done."""
-    path, owner, seed, first, count, durability, plan = arguments
+    path, owner, seed, first, last_id, count, durability, plan = arguments
     faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)
-    writer = Writer(path, owner, cast("Durability", durability), plan)
+    writer = Writer(path, owner, cast("Durability", durability), plan, int(last_id))
     say("opened", os.getpid())
     for step in islice(steps(int(seed), owner), int(first), int(first) + int(count)):
         writer.take(step)
