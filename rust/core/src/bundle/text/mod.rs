@@ -182,6 +182,12 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
             set_mark(txn.connection, peer, peer_mark.max(last)).map_err(&fault)?;
         }
     }
+    // What contradicts what the index holds is met here, where it is known for damage, and not at
+    // the commit.
+    txn.connection.execute_batch("INSERT INTO amber_text (amber_text) VALUES ('flush')").map_err(spoilt)?;
+    if peer_text {
+        txn.connection.execute_batch("INSERT INTO fts (fts) VALUES ('flush')").map_err(spoilt)?;
+    }
     Ok(())
 }
 
