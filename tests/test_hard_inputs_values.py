@@ -236,7 +236,7 @@ def test_top_level_bytes_come_back_and_are_checked(path: Path) -> None:
     assert report.ok
 
 
-@pytest.mark.parametrize("query", [SURROGATE, "\udce6\udc98", "\udfff\ud800", "\0", "\uffff"])
+@pytest.mark.parametrize("query", [SURROGATE, "\udce6\udc98", "\0", "\uffff"])
 def test_a_query_of_odd_characters_never_raises(query: str, store: SessionStore) -> None:
     store.append_event("alice", "user_message", {"content": "abc words"})
 
