@@ -46,6 +46,7 @@ test-rust: $(BUILD)/venv.stamp
 
 test-python: $(BUILD)/extras.stamp
 	$(BIN)/pytest -m "not peers"
+	AMBERLOG_BENCH=smoke $(BIN)/pytest benches -m "not peers" --benchmark-disable
 
 check: $(BUILD)/extras.stamp
 	cargo fmt --all --check
@@ -68,10 +69,11 @@ torture: $(BUILD)/extras.stamp
 
 bench: $(BUILD)/extras.stamp
 	cargo bench --locked $(CARGO_TESTS)
-	$(BIN)/pytest benches -m "not peers"
+	$(BIN)/pytest benches -m "not peers" --benchmark-only
 
 bench-peers: $(BUILD)/peers.stamp
-	$(BIN)/pytest benches
+	$(BIN)/pytest benches -p no:asyncio --benchmark-only
+	$(BIN)/python -m benches.compare
 
 peers: $(BUILD)/peers.stamp
 	$(BIN)/pytest -m peers

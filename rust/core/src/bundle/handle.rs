@@ -194,6 +194,7 @@ impl Inner {
                 Ok(value)
             }
             Err(error) => {
+                let error = with_system_reason(state, error);
                 Self::roll_back(state);
                 Err(error)
             }
@@ -242,8 +243,9 @@ impl Inner {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         if let Err(source) = committed {
+            let error = with_system_reason(state, translate(&self.path, action, &source));
             Self::roll_back(state);
-            return Err(translate(&self.path, action, &source));
+            return Err(error);
         }
         if let Some(ledger) = state.ledger.as_mut() {
             ledger.version = ffi::data_version(connection);
@@ -289,6 +291,19 @@ impl Inner {
         }
     }
 
+    /// Runs a read that may take long, on a connection that keeps no writer waiting.
+    pub(super) fn read_long<R>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<R>,
+    ) -> Result<R> {
+        if self.source.is_some() {
+            return self.read(action, work);
+        }
+        self.check_process(action)?;
+        self.read_aside(action, work)
+    }
+
     fn read_aside<R>(&self, action: &'static str, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if self.sync.is_closed() {
@@ -322,6 +337,17 @@ impl Drop for Inner {
             std::mem::forget(state);
             std::mem::forget(self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }
+    }
+}
+
+/// Adds the system's own reason, which SQLite keeps apart from its code.
+fn with_system_reason(state: &State, error: Error) -> Error {
+    match (error, state.connection.as_ref().and_then(ffi::system_errno)) {
+        (Error::Io { path, action, reason, errno: None }, Some(errno)) => {
+            let system = std::io::Error::from_raw_os_error(errno);
+            Error::Io { path, action, reason: format!("{reason}: {system}"), errno: Some(errno) }
+        }
+        (error, _) => error,
     }
 }
 

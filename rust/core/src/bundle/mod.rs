@@ -25,7 +25,7 @@ pub use self::handle::{Durability, Options};
 pub use self::kv::Change;
 pub use self::open::Bundle;
 pub use self::read::{Page, Row, Selection};
-pub use self::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo, Tag, lineage_of, parse_path};
+pub use self::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo, Tag};
 pub use self::text::{Filter, Hit};
 pub use self::value::Payload;
 pub use self::verify::{Problem, Report};

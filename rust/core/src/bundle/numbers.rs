@@ -39,6 +39,10 @@ impl Inner {
             connection.execute_batch("END")?;
             numbers
         })();
+        if !in_batch && !connection.is_autocommit() {
+            // The read that failed may have left its transaction open.
+            connection.execute_batch("ROLLBACK").map_err(self.fault(action))?;
+        }
         state.connection = Some(connection);
         outcome.map_err(self.fault(action))
     }

@@ -89,21 +89,48 @@ pub fn read<R>(
 fn reopen(path: &Path) -> Result<Open> {
     for _ in 0..ATTEMPTS {
         let fingerprint = Fingerprint::of(path)?;
-        let is_hot = fingerprint.wal.is_some() || journal_of(path).exists();
-        let opened = if registry::is_open(path) || (is_hot && is_in_use(path)) {
-            Some((open::reader(path)?, true, None, Some(registry::open_store(path))))
-        } else if is_hot {
-            copy(path)?.map(|(connection, directory)| (connection, false, Some(directory), None))
-        } else {
-            Some((open::immutable(path)?, false, None, Some(registry::open_store(path))))
+        let opened = match way_of(path, &fingerprint) {
+            Way::Live => Open { is_live: true, ..Open::of(open::reader(path)?, fingerprint, path) },
+            Way::AtRest => Open::of(open::immutable(path)?, fingerprint, path),
+            Way::Copied(reading) => {
+                let (connection, directory) = copy(path)?;
+                drop(reading);
+                Open { connection, fingerprint, is_live: false, _copy: Some(directory), _lease: None }
+            }
         };
-        if let Some((connection, is_live, copy, lease)) = opened
-            && (is_live || Fingerprint::of(path)?.same_content(&fingerprint))
-        {
-            return Ok(Open { connection, fingerprint, is_live, _copy: copy, _lease: lease });
+        if opened.is_live || Fingerprint::of(path)?.same_content(&fingerprint) {
+            return Ok(opened);
         }
     }
     Err(Error::Busy { path: path.to_owned() })
+}
+
+impl Open {
+    fn of(connection: Connection, fingerprint: Fingerprint, path: &Path) -> Self {
+        let lease = registry::open_store(path);
+        Self { connection, fingerprint, is_live: false, _copy: None, _lease: Some(lease) }
+    }
+}
+
+enum Way {
+    /// Through SQLite's locks, beside a writer.
+    Live,
+    /// In place, since nobody writes.
+    AtRest,
+    /// A copy, made while no store of this process may open the file.
+    Copied(Lease),
+}
+
+/// While a store of this process has the file open, not even its companions may be opened here:
+/// closing them again would drop that store's locks.
+fn way_of(path: &Path, fingerprint: &Fingerprint) -> Way {
+    let Some(reading) = registry::open_reader(path) else { return Way::Live };
+    let is_hot = fingerprint.wal.is_some() || journal_of(path).exists();
+    match is_hot {
+        true if is_in_use(path) => Way::Live,
+        true => Way::Copied(reading),
+        false => Way::AtRest,
+    }
 }
 
 fn journal_of(path: &Path) -> PathBuf {
@@ -141,9 +168,8 @@ fn is_in_use(path: &Path) -> bool {
     shm_of(path).exists()
 }
 
-/// Opens a private copy; `None` when a store of this process opened the file meanwhile.
-fn copy(path: &Path) -> Result<Option<(Connection, TempDir)>> {
-    let Some(_reading) = registry::open_reader(path) else { return Ok(None) };
+/// Opens a private copy.
+fn copy(path: &Path) -> Result<(Connection, TempDir)> {
     let directory = tempfile::Builder::new()
         .prefix("amberlog-")
         .tempdir()
@@ -160,7 +186,7 @@ fn copy(path: &Path) -> Result<Option<(Connection, TempDir)>> {
             Err(source) => return Err(Error::io(&from, ACTION, &source)),
         }
     }
-    Ok(Some((open::writable(&target)?, directory)))
+    Ok((open::writable(&target)?, directory))
 }
 
 /// A copy of a file that may not be written is itself one that may not.

@@ -66,7 +66,7 @@ impl Inner {
             let mut state = self.lock();
             self.commit_batch(&mut state, ACTION)?;
         }
-        self.read(ACTION, |connection| {
+        self.read_long(ACTION, |connection| {
             let mut report = Report::default();
             check_database(connection, &mut report);
             for table in Table::ALL {

@@ -1,4 +1,4 @@
-//! The two questions that only SQLite's file control answers, in the one place with its raw calls.
+//! Questions that only SQLite's raw calls answer, in the one place that makes them.
 
 use std::os::raw::{c_int, c_void};
 
@@ -15,6 +15,13 @@ fn file_control<T>(connection: &Connection, op: c_int, value: &mut T) -> c_int {
             std::ptr::from_mut(value).cast::<c_void>(),
         )
     }
+}
+
+/// The system's number for what the last call failed on, where there was one.
+pub fn system_errno(connection: &Connection) -> Option<c_int> {
+    // SAFETY: the handle lives as long as `connection`, which this thread holds.
+    let errno = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
+    (errno != 0).then_some(errno)
 }
 
 /// Whether the file was moved or unlinked since it was opened.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::chosen::Chosen;
 use super::log::Line;
 use super::path::pairs;
 use super::view::View;
@@ -83,12 +84,12 @@ pub(super) fn choose(
     for (number, candidate) in candidates.iter().enumerate() {
         turns.entry(candidate.turn).or_default().push(number);
     }
-    let mut selected: HashMap<i64, i64> = required.into_iter().collect();
+    let mut chosen: Chosen = required.iter().collect();
+    let mut selected = required;
     let mut contradicted = Contradicted::new(candidates);
     for (turn, numbers) in turns {
         let fits = numbers.into_iter().filter(|&number| match candidates[number].ancestry {
-            Ancestry::Stated(path) => pairs(Some(path))
-                .all(|(turn, branch)| selected.get(&turn).is_none_or(|chosen| *chosen == branch)),
+            Ancestry::Stated(path) => pairs(Some(path)).all(|pair| chosen.allows(pair)),
             Ancestry::Implied => !contradicted.contains(number),
             Ancestry::None => true,
         });
@@ -105,9 +106,10 @@ pub(super) fn choose(
             },
         };
         selected.insert(turn, branch);
+        chosen.insert(turn, branch);
         contradicted.add(history.steps(turn), branch);
     }
-    Ok(selected.into_iter().collect())
+    Ok(selected)
 }
 
 /// The candidates whose implied ancestry contradicts a choice made so far.

@@ -1,9 +1,9 @@
 //! Summaries that stand in for older events, and which of them a view can use.
 
+use super::chosen::Chosen;
 use super::field::{int, text};
-use super::log::Line;
+use super::log::{Line, Log};
 use super::path::pairs;
-use super::view::View;
 use crate::codec::Value;
 
 /// A summary and the events that it replaces.
@@ -44,13 +44,13 @@ impl Rule {
     /// Returns how much is known in favour of the rule under a selection; nothing when it must not be used.
     ///
     /// A summary of a path is used when all it was made from is selected, the one made from most first. One
-    /// without a path, of older sessions, comes after those.
-    fn rank(&self, selected: &View) -> Option<(u8, usize)> {
+    /// without a path, of older sessions, comes after those, where `pathless` ones are taken at all.
+    fn rank(&self, selected: &Chosen, pathless: bool) -> Option<(u8, usize)> {
         let Some(path) = &self.path else {
-            return (!self.source_is_recorded).then_some((1, 0));
+            return (pathless && !self.source_is_recorded).then_some((1, 0));
         };
         let inputs = self.source.as_ref().unwrap_or(path);
-        inputs.iter().all(|(turn, branch)| selected.get(turn) == Some(branch)).then_some((2, inputs.len()))
+        selected.has_all(inputs).then_some((2, inputs.len()))
     }
 
     /// Returns the metadata of the message that carries the summary.
@@ -94,11 +94,24 @@ fn source(path: Option<&Value>) -> Option<Vec<(i64, i64)>> {
     (all && !found.is_empty()).then_some(found)
 }
 
-/// Returns the rules that a selection can use, the best last; of equals the latest is the best.
-pub(super) fn usable_rules(lines: &[Line<'_>], selected: &View) -> Vec<Rule> {
-    let rules = lines.iter().filter_map(Rule::of);
-    let mut ranked: Vec<((u8, usize), Rule)> =
-        rules.filter_map(|rule| rule.rank(selected).map(|rank| (rank, rule))).collect();
+/// Which summaries without a path are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pathless {
+    /// All: none of them says what it was made from.
+    All,
+    /// Those that were made on what is shown. One that was made on another branch may tell of that branch.
+    Shown,
+}
+
+/// Returns the rules that a log can use under its selection, the best last; of equals the latest is the best.
+pub(super) fn usable_rules(log: &Log<'_>, pathless: Pathless) -> Vec<Rule> {
+    let selected: Chosen = log.selected_branches().iter().collect();
+    let ranked = log.lines.iter().zip(&log.live).filter_map(|(line, live)| {
+        let rule = Rule::of(line)?;
+        let rank = rule.rank(&selected, *live || pathless == Pathless::All)?;
+        Some((rank, rule))
+    });
+    let mut ranked: Vec<((u8, usize), Rule)> = ranked.collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, rule)| rule).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BinaryHeap, HashMap};
 
-use super::compaction::{Rule, usable_rules};
+use super::compaction::{Pathless, Rule, usable_rules};
 use super::log::{Line, Log};
 
 /// The summaries in use, and for each event of the log the one that stands for it.
@@ -14,19 +14,17 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Finds the summaries of a log that stand under its selection.
-    ///
-    /// The best one always does, and each further one that stands for part of the conversation that no
-    /// better one stands for. Where two reach for an event, the better one has it.
-    pub(super) fn of(log: &Log<'_>) -> Self {
-        let rules = usable_rules(&log.lines, log.selected_branches());
+    /// Finds the summaries of a log that stand under its selection: each that stands for part of the shown
+    /// conversation that no better one stands for. Where two reach for an event, the better one has it.
+    pub(super) fn of(log: &Log<'_>, pathless: Pathless) -> Self {
+        let rules = usable_rules(log, pathless);
+        let mut by = vec![None; log.lines.len()];
         if rules.is_empty() {
-            return Self { rules, by: vec![None; log.lines.len()] };
+            return Self { rules, by };
         }
         let mut order: Vec<usize> = (0..log.lines.len()).filter(|&at| log.lines[at].id.is_some()).collect();
         order.sort_by_key(|&at| log.lines[at].id);
-        let rules = if rules.len() > 1 { standing(log, &order, rules) } else { rules };
-        let mut by = vec![None; log.lines.len()];
+        let rules = standing(log, &order, rules);
         best_rules(&log.lines, &order, &rules, |at, rule| by[at] = Some(rule));
         Self { rules, by }
     }
@@ -37,9 +35,7 @@ fn standing(log: &Log<'_>, order: &[usize], rules: Vec<Rule>) -> Vec<Rule> {
         order.iter().copied().filter(|&at| log.live[at] && is_told(log.lines[at].kind)).collect();
     let mut stands = vec![false; rules.len()];
     best_rules(&log.lines, &told, &rules, |_, rule| stands[rule] = true);
-    let best = rules.len() - 1;
-    let kept = rules.into_iter().enumerate().filter(|(number, _)| stands[*number] || *number == best);
-    kept.map(|(_, rule)| rule).collect()
+    rules.into_iter().zip(stands).filter(|(_, stands)| *stands).map(|(rule, _)| rule).collect()
 }
 
 /// Returns whether replay tells of an event of this type to the model, in the words of one side or the other.
@@ -96,4 +92,97 @@ fn best_open(open: &mut BinaryHeap<usize>, rules: &[Rule], id: i64) -> Option<us
         open.pop();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{record, string};
+    use super::super::view::View;
+    use super::*;
+    use crate::codec::Value;
+
+    fn event(kind: &str, id: i64, turn: i64) -> Value {
+        record([
+            ("type", string(kind)),
+            ("event_id", Value::Int(id)),
+            ("turn_index", Value::Int(turn)),
+            ("branch_id", Value::Int(1)),
+            ("content", string("x")),
+        ])
+    }
+
+    /// A summary of the events `from` to `to`, made from the turns `path`.
+    fn summary(id: i64, (from, to): (i64, i64), path: &[i64]) -> Value {
+        let pair = |turn: &i64| Value::List(vec![Value::Int(*turn), Value::Int(1)]);
+        record([
+            ("type", string("compact_complete")),
+            ("event_id", Value::Int(id)),
+            ("replaced_from_event_id", Value::Int(from)),
+            ("replaced_to_event_id", Value::Int(to)),
+            ("summary", string(format!("s{id}"))),
+            ("compact_path", Value::List(path.iter().map(pair).collect())),
+        ])
+    }
+
+    fn turns() -> Vec<Value> {
+        (1..=6).map(|id| event("user_message", id, id)).collect()
+    }
+
+    /// The summary that stands for each event, by its text.
+    fn told(events: &[Value]) -> Vec<String> {
+        let cover = Cover::of(&Log::read(events, &View::new()), Pathless::All);
+        cover
+            .by
+            .iter()
+            .map(|rule| rule.map_or("-".into(), |rule| cover.rules[rule].summary.clone()))
+            .collect()
+    }
+
+    #[test]
+    fn summaries_of_different_parts_all_stand() {
+        let mut events = turns();
+        events.extend([summary(7, (1, 2), &[1, 2]), summary(8, (4, 5), &[4, 5]), summary(9, (3, 3), &[])]);
+
+        assert_eq!(told(&events)[..6], ["s7", "s7", "s9", "s8", "s8", "-"]);
+    }
+
+    #[test]
+    fn a_summary_within_a_later_one_is_gone() {
+        let mut events = turns();
+        events.extend([summary(7, (1, 2), &[1, 2]), summary(8, (1, 4), &[1, 2, 3, 4])]);
+
+        let log = Log::read(&events, &View::new());
+        assert_eq!(Cover::of(&log, Pathless::All).rules.len(), 1);
+        assert_eq!(told(&events)[..6], ["s8", "s8", "s8", "s8", "-", "-"]);
+    }
+
+    #[test]
+    fn where_two_reach_for_an_event_the_one_made_from_more_has_it() {
+        let mut events = turns();
+        events.extend([summary(7, (3, 5), &[3, 4, 5]), summary(8, (1, 3), &[1, 3])]);
+
+        assert_eq!(told(&events)[..6], ["s8", "-", "s7", "s7", "s7", "-"]);
+    }
+
+    #[test]
+    fn a_summary_of_what_is_not_selected_stands_for_nothing() {
+        let mut events = turns();
+        events.push(summary(7, (1, 6), &[1, 9]));
+
+        assert!(told(&events).iter().all(|rule| rule == "-"));
+    }
+
+    #[test]
+    fn a_summary_without_a_path_stands_for_a_resumed_branch_only_when_made_on_it() {
+        let mut elsewhere = summary(7, (1, 2), &[]);
+        if let Value::Map(pairs) = &mut elsewhere {
+            pairs.extend([("turn_index".into(), Value::Int(6)), ("branch_id".into(), Value::Int(2))]);
+        }
+        let mut events = turns();
+        events.push(elsewhere);
+        let log = Log::read(&events, &View::from([(6, 1)]));
+
+        assert_eq!(Cover::of(&log, Pathless::All).rules.len(), 1);
+        assert!(Cover::of(&log, Pathless::Shown).rules.is_empty());
+    }
 }

@@ -1,5 +1,6 @@
 //! Rows that were recorded twice in a row.
 
+use super::field::kind;
 use crate::codec::Value;
 
 /// What a row may differ in and still be the same fact written twice.
@@ -16,7 +17,10 @@ pub fn dedupe_adjacent(mut events: Vec<Value>) -> Vec<Value> {
 /// Returns whether an event says only what the one before it said.
 pub(super) fn repeats(event: &Value, previous: &Value) -> bool {
     match (event, previous) {
-        (Value::Map(one), Value::Map(other)) => same_pairs(one, other, &PER_ROW),
+        // Neighbours mostly differ in type, while their parent paths, which are long, mostly do not.
+        (Value::Map(one), Value::Map(other)) => {
+            kind(event) == kind(previous) && same_pairs(one, other, &PER_ROW)
+        }
         _ => event == previous,
     }
 }

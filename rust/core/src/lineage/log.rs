@@ -85,7 +85,9 @@ impl<'a> Log<'a> {
     /// Returns the positions of events that do not merely repeat the one before.
     pub(super) fn distinct(&self) -> impl Iterator<Item = usize> {
         let lines = &self.lines;
-        (0..lines.len()).filter(|&at| at == 0 || !repeats(lines[at].event, lines[at - 1].event))
+        (0..lines.len()).filter(|&at| {
+            at == 0 || lines[at].kind != lines[at - 1].kind || !repeats(lines[at].event, lines[at - 1].event)
+        })
     }
 }
 

@@ -55,7 +55,7 @@ impl<'a> ParentPaths<'a> {
         if let Some(path) = line.path {
             return Some(pairs(Some(path)).collect());
         }
-        let (turn, _) = line.place?;
+        let turn = int(line.event, "turn_index")?;
         let earlier = self.turns.iter().take_while(|earlier| **earlier < turn);
         Some(earlier.filter_map(|&turn| Some((turn, self.history.highest_before(turn, at)?))).collect())
     }

@@ -1,8 +1,10 @@
 //! The conversation that a log tells, as the messages of a chat.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::announce::{Step, announce};
+use super::compaction::Pathless;
 use super::cover::Cover;
 use super::field::{JOB, identity, kind, or, record, string, text, truthy};
 use super::log::Log;
@@ -38,13 +40,13 @@ pub fn replay_with_settled_tools(
 impl Log<'_> {
     /// As [`replay_conversation`], of a log that was read.
     pub fn replay(&self, include_metadata: bool) -> Vec<Value> {
-        let cover = Cover::of(self);
+        let cover = Cover::of(self, Pathless::All);
         tell(&shown(self, &cover), &cover, include_metadata)
     }
 
     /// As [`replay_with_settled_tools`], of a log that was read.
     pub fn replay_settled(&self, include_metadata: bool, interrupted: Option<&[String]>) -> Vec<Value> {
-        let cover = Cover::of(self);
+        let cover = Cover::of(self, Pathless::Shown);
         let mut steps = settled(self, &cover);
         if let Some(live_job_ids) = interrupted {
             finish(&mut steps, live_job_ids);
@@ -76,10 +78,9 @@ fn tell(steps: &[Step<'_>], cover: &Cover, with_metadata: bool) -> Vec<Value> {
 }
 
 /// Returns the ids by which the provider knows the jobs of a log.
-fn provider_ids<'e>(events: &[&'e Value]) -> HashMap<String, &'e Value> {
+fn provider_ids<'e>(events: &[&'e Value]) -> HashMap<Cow<'e, str>, &'e Value> {
     let calls = events.iter().filter(|event| kind(event) == "tool_call");
-    let known =
-        calls.filter_map(|call| Some((identity(call, JOB).into_owned(), truthy(call, "tool_call_id")?)));
+    let known = calls.filter_map(|call| Some((identity(call, JOB), truthy(call, "tool_call_id")?)));
     known.filter(|(job, _)| !job.is_empty()).collect()
 }
 
@@ -88,7 +89,7 @@ fn provider_ids<'e>(events: &[&'e Value]) -> HashMap<String, &'e Value> {
 struct Teller<'e> {
     messages: Vec<Value>,
     with_metadata: bool,
-    provider_ids: HashMap<String, &'e Value>,
+    provider_ids: HashMap<Cow<'e, str>, &'e Value>,
     /// Streamed text that is not a message yet.
     text: String,
     /// Whether text or an image that comes now belongs to the last message.

@@ -8,7 +8,8 @@ use super::dedupe::dedupe_adjacent;
 use super::field::{JOB, identity, kind, or, record, string, truthy};
 use crate::codec::Value;
 
-const INTERRUPTED: &str = "Interrupted by session resume";
+/// What the result of an interrupted call says.
+pub(super) const INTERRUPTED: &str = "Interrupted by session resume";
 
 /// Returns the events of a log for a resumed session: each fact once, each call announced and finished.
 ///

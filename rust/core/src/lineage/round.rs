@@ -115,3 +115,68 @@ pub(super) fn call_ids(message: &Value) -> impl Iterator<Item = &str> {
     let calls = message.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
     calls.iter().map(|call| text(call, "id"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{record, string};
+    use super::*;
+
+    fn start(id: i64) -> Value {
+        record([
+            ("type", string("assistant_round_start")),
+            ("event_id", Value::Int(id)),
+            ("turn_index", Value::Int(1)),
+        ])
+    }
+
+    fn end(id: i64, start: i64, turn: i64) -> Value {
+        record([
+            ("type", string("assistant_message")),
+            ("event_id", Value::Int(id)),
+            ("round_start_event_id", Value::Int(start)),
+            ("turn_index", Value::Int(turn)),
+            ("message", record([("role", string("assistant")), ("content", Value::Nil)])),
+        ])
+    }
+
+    fn marks(events: &[Value]) -> Vec<Mark> {
+        rounds(&events.iter().collect::<Vec<_>>(), |_| true)
+    }
+
+    #[test]
+    fn a_start_and_its_end_are_a_round() {
+        assert_eq!(marks(&[start(1), end(2, 1, 1)]), [Mark::Start(1), Mark::End]);
+    }
+
+    #[test]
+    fn what_is_ambiguous_is_no_round() {
+        let other_turn = [start(1), end(2, 1, 2)];
+        let two_ends = [start(1), end(2, 1, 1), end(3, 1, 1)];
+        let two_starts = [start(1), start(1), end(2, 1, 1)];
+        let another_begins = [start(1), start(5), end(2, 1, 1)];
+        let before_its_start = [end(2, 1, 1), start(1)];
+
+        for events in [&other_turn[..], &two_ends, &two_starts, &another_begins, &before_its_start] {
+            assert!(marks(events).iter().all(|mark| *mark == Mark::Plain), "{events:?}");
+        }
+    }
+
+    #[test]
+    fn an_edge_that_is_not_shown_makes_no_round() {
+        let events = [start(1), end(2, 1, 1)];
+
+        let marks = rounds(&events.iter().collect::<Vec<_>>(), |at| at == 0);
+
+        assert_eq!(marks, [Mark::Plain, Mark::Plain]);
+    }
+
+    #[test]
+    fn a_message_that_no_provider_would_send_is_no_round() {
+        let message = |calls: Value| record([("role", string("assistant")), ("tool_calls", calls)]);
+
+        assert!(is_well_formed(&message(Value::Nil)));
+        assert!(!is_well_formed(&message(string("x"))));
+        assert!(!is_well_formed(&message(Value::List(vec![record([("id", string(""))])]))));
+        assert!(!is_well_formed(&record([("role", string("user"))])));
+    }
+}

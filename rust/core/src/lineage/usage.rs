@@ -220,7 +220,7 @@ fn results_by_name(events: &[Value]) -> Vec<(String, Vec<Usage>)> {
             let earlier = open.take(&job).map(|(_, usage)| usage);
             results.push((name, earlier.map_or(usage, |earlier| stated_usage(event).or(earlier))));
         } else {
-            open.put(&job, name, usage);
+            open.put(&job, name, stated_usage(event));
         }
     }
     let mut grouped: Vec<(String, Vec<Usage>)> = Vec::new();
@@ -245,7 +245,7 @@ fn subagent_name(event: &Value) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The largest counters that each job reported, in the order in which jobs appeared.
+/// The largest counters that each job reported, as stated, in the order in which jobs appeared.
 #[derive(Default)]
 struct Latest {
     rows: Vec<Option<(String, Usage)>>,
@@ -257,7 +257,8 @@ impl Latest {
         let at = *self.index.entry(job.to_owned()).or_insert(self.rows.len());
         if at == self.rows.len() {
             self.rows.push(Some((name, usage)));
-        } else if self.rows[at].as_ref().is_none_or(|(_, known)| usage.total >= known.total) {
+        } else if self.rows[at].as_ref().is_none_or(|(_, known)| usage.summed().total >= known.summed().total)
+        {
             self.rows[at] = Some((name, usage));
         }
     }
@@ -268,7 +269,7 @@ impl Latest {
     }
 
     fn rows(self) -> impl Iterator<Item = (String, Usage)> {
-        self.rows.into_iter().flatten()
+        self.rows.into_iter().flatten().map(|(name, usage)| (name, usage.summed()))
     }
 }
 

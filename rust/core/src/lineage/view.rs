@@ -118,22 +118,79 @@ impl Needs<'_, '_> {
     }
 }
 
-/// Checks that no needed branch contradicts another.
+/// Checks that no needed branch contradicts another; of those that do, the one of the last turn is named.
 fn agree(lines: &[Line<'_>], users: &HashMap<(i64, i64), usize>, needed: &View) -> Result<()> {
     let firsts: HashSet<usize> =
         needed.iter().filter_map(|(turn, branch)| users.get(&(*turn, *branch)).copied()).collect();
     let mut drift = Drift::new(needed);
+    let mut worst = None;
     for (at, line) in lines.iter().enumerate() {
         let Some((turn, branch)) = line.place else { continue };
         if firsts.contains(&at) && !drift.agrees(line, turn) {
-            let earlier = drift.first_astray(turn).unwrap_or_default();
-            return Err(contradiction((turn, branch), (earlier, drift.highest(earlier).unwrap_or_default())));
+            worst = worst.max(Some(((turn, branch), drift.first_astray(turn).unwrap_or_default())));
         }
         drift.pass(turn, branch);
     }
-    Ok(())
+    match worst {
+        None => Ok(()),
+        Some((place, earlier)) => {
+            Err(contradiction(place, (earlier, needed.get(&earlier).copied().unwrap_or_default())))
+        }
+    }
 }
 
 fn contradiction((turn, branch): (i64, i64), (earlier, other): (i64, i64)) -> Error {
     refused(format!("branch {branch} at turn {turn} is incompatible with branch {other} at turn {earlier}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{record, string};
+    use super::*;
+
+    fn ask(id: i64, turn: i64, branch: i64) -> Value {
+        record([
+            ("type", string("user_message")),
+            ("event_id", Value::Int(id)),
+            ("turn_index", Value::Int(turn)),
+            ("branch_id", Value::Int(branch)),
+        ])
+    }
+
+    #[test]
+    fn a_view_is_read_from_numbers_and_plain_digits_alone() {
+        let view = record([("1", Value::Int(2)), ("20", string("3"))]);
+        assert_eq!(parse_view(&view).ok(), Some(View::from([(1, 2), (20, 3)])));
+
+        for (turn, branch) in
+            [("01", Value::Int(1)), ("1", string("+1")), ("1", Value::Bool(true)), ("x", Value::Int(1))]
+        {
+            assert!(parse_view(&record([(turn, branch)])).is_err());
+        }
+        assert!(parse_view(&Value::List(Vec::new())).is_err());
+    }
+
+    #[test]
+    fn an_implied_ancestor_comes_with_the_branch_that_needs_it() {
+        let events = [ask(1, 1, 1), ask(2, 2, 1), ask(3, 1, 2), ask(4, 2, 2), ask(5, 3, 1)];
+
+        let resolved = resolve_branch_view_strict(&events, &View::from([(2, 1)]));
+
+        assert_eq!(resolved.ok(), Some(View::from([(1, 1), (2, 1)])));
+    }
+
+    #[test]
+    fn a_refusal_names_the_branches_that_contradict() {
+        let events = [ask(1, 1, 1), ask(2, 2, 1), ask(3, 1, 2), ask(4, 2, 2)];
+        let refusal =
+            |view: View| resolve_branch_view_strict(&events, &view).map_err(|error| error.to_string()).err();
+        let contradiction = "branch 1 at turn 2 is incompatible with branch 2 at turn 1";
+
+        assert_eq!(refusal(View::from([(1, 2), (2, 1)])).as_deref(), Some(contradiction));
+        assert_eq!(refusal(View::from([(3, 1)])).as_deref(), Some("branch 1 does not exist for turn 3"));
+        assert_eq!(
+            refusal(View::from([(0, 1)])).as_deref(),
+            Some("turn indices and branch ids must be positive")
+        );
+    }
 }

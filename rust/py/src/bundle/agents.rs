@@ -21,7 +21,7 @@ impl PyBundle {
     fn append_message(&self, py: Python<'_>, channel: &str, data: &Bound<'_, PyAny>) -> Outcome<String> {
         let fields = dict(data)?;
         let mut pairs = Vec::new();
-        let count = convert::encode_pairs(fields, &[], &mut pairs).or_raise(py)?;
+        let count = convert::encode_pairs(&fields, &[], &mut pairs).or_raise(py)?;
         let has_ts = fields.contains(intern!(py, "ts"))?;
         let key = py.detach(|| self.bundle.append_message(channel, &pairs, count, has_ts)).or_raise(py)?;
         Ok(text(&key))

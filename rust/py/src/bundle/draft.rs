@@ -4,7 +4,7 @@ use amberlog_core::model::{Draft, Stamps};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt};
+use pyo3::types::{PyDict, PyInt, PyMapping};
 
 use crate::convert;
 use crate::error::Raise;
@@ -12,7 +12,7 @@ use crate::error::Raise;
 /// Packs an event. The dict is read, never changed.
 pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps) -> PyResult<Draft> {
     let py = payload.py();
-    let fields = dict(payload)?;
+    let fields = &dict(payload)?;
     let mut skip = vec!["type", "event_id"];
     skip.extend(stamps.fields());
     let mut pairs = Vec::with_capacity(256);
@@ -31,12 +31,18 @@ pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps
     })
 }
 
-/// The dict that a payload must be.
-pub(super) fn dict<'a, 'py>(payload: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyDict>> {
-    payload.cast::<PyDict>().map_err(|_| {
-        let kind = payload.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!("$: a dict is needed, not {kind}"))
-    })
+/// The fields of a payload: a dict as it is, another mapping as a dict of its items.
+pub(super) fn dict<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    if let Ok(fields) = payload.cast::<PyDict>() {
+        return Ok(fields.clone());
+    }
+    if let Ok(mapping) = payload.cast::<PyMapping>() {
+        let fields = PyDict::new(payload.py());
+        fields.update(mapping)?;
+        return Ok(fields);
+    }
+    let kind = payload.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    Err(PyTypeError::new_err(format!("$: a dict is needed, not {kind}")))
 }
 
 fn integer(fields: &Bound<'_, PyDict>, name: &Bound<'_, pyo3::types::PyString>) -> PyResult<Option<i64>> {

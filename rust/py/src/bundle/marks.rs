@@ -4,9 +4,13 @@
 //! numbers cannot change, so a message whose parts are the very objects of last time is unchanged,
 //! whoever put it together. The objects are kept alive here, so that an address is never another
 //! object's. A message that was changed in place differs in some part, and is packed again.
+//!
+//! The comparison is made for every message at every save, so it touches no reference count and no
+//! object but the dicts and lists: what they hold is compared by address.
 
 use std::sync::PoisonError;
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
@@ -21,103 +25,163 @@ pub(super) struct Marks {
     parts: Vec<Part>,
     /// Where the parts of each message end.
     ends: Vec<usize>,
+    /// What the addresses in `parts` belong to.
+    kept: Vec<Py<PyAny>>,
+    /// How many objects are kept for the messages up to each.
+    keeps: Vec<usize>,
 }
 
 /// One step through a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// A string, a number or None: the object itself.
-    Leaf(Py<PyAny>),
+    /// A string, a number or None, by address.
+    Leaf(usize),
     /// A dict with so many pairs, keys and values following.
     Dict(usize),
     /// A list with so many items following.
     List(usize),
+    /// Something that is never the same again.
+    Never,
 }
 
 /// How deep a message is compared; a deeper one counts as changed.
 const DEPTH: usize = 16;
 
 impl Marks {
-    /// How many messages of `list`, from the first, are unchanged.
-    pub(super) fn unchanged(&self, list: &Bound<'_, PyList>) -> PyResult<usize> {
-        let mut at = 0;
-        for (index, (message, end)) in list.iter().zip(&self.ends).enumerate() {
-            if !self.is_same(&message, &mut at, 0)? || at != *end {
-                return Ok(index);
-            }
-        }
-        Ok(self.ends.len().min(list.len()))
-    }
-
-    fn is_same(&self, value: &Bound<'_, PyAny>, at: &mut usize, depth: usize) -> PyResult<bool> {
-        let Some(part) = self.parts.get(*at) else { return Ok(false) };
-        *at += 1;
-        match part {
-            Part::Leaf(leaf) => Ok(leaf.is(value)),
-            Part::Dict(pairs) => {
-                let Ok(dict) = value.cast_exact::<PyDict>() else { return Ok(false) };
-                if dict.len() != *pairs || depth >= DEPTH {
-                    return Ok(false);
-                }
-                for (key, value) in dict.iter() {
-                    if !self.is_same(&key, at, depth)? || !self.is_same(&value, at, depth + 1)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Part::List(items) => {
-                let Ok(list) = value.cast_exact::<PyList>() else { return Ok(false) };
-                if list.len() != *items || depth >= DEPTH {
-                    return Ok(false);
-                }
-                for item in list.iter() {
-                    if !self.is_same(&item, at, depth + 1)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-        }
-    }
-
     /// How many messages are known.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// How many messages of `list`, from the first, are unchanged.
+    pub(super) fn unchanged(&self, list: &Bound<'_, PyList>) -> usize {
+        let mut at = 0;
+        let known = self.ends.len().min(list.len());
+        for (index, end) in self.ends.iter().take(known).enumerate() {
+            if !item_is(list, index, |message| self.is_same(message, &mut at, 0)) || at != *end {
+                return index;
+            }
+        }
+        known
+    }
+
+    fn is_same(&self, value: Borrowed<'_, '_, PyAny>, at: &mut usize, depth: usize) -> bool {
+        let Some(part) = self.parts.get(*at) else { return false };
+        *at += 1;
+        match *part {
+            Part::Leaf(address) => address == value.as_ptr().addr(),
+            Part::Never => false,
+            Part::Dict(pairs) => {
+                let Ok(dict) = value.cast_exact::<PyDict>() else { return false };
+                dict.len() == pairs
+                    && depth < DEPTH
+                    && every_pair(&dict, |key, value| {
+                        self.is_same(key, at, depth) && self.is_same(value, at, depth + 1)
+                    })
+            }
+            Part::List(items) => {
+                let Ok(list) = value.cast_exact::<PyList>() else { return false };
+                list.len() == items
+                    && depth < DEPTH
+                    && (0..items).all(|index| item_is(&list, index, |item| self.is_same(item, at, depth + 1)))
+            }
+        }
+    }
+
     /// Forgets the messages after the first `count`.
     pub(super) fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
+        self.keeps.truncate(count);
         self.parts.truncate(self.ends.last().copied().unwrap_or(0));
+        self.kept.truncate(self.keeps.last().copied().unwrap_or(0));
     }
 
     /// Notes the parts of one more message.
     pub(super) fn push(&mut self, message: &Bound<'_, PyAny>) {
-        if !self.add(message, 0) {
-            // Nothing equals an empty run of parts, so this message is packed each time.
-            self.parts.truncate(self.ends.last().copied().unwrap_or(0));
-        }
+        self.add(message, 0);
         self.ends.push(self.parts.len());
+        self.keeps.push(self.kept.len());
     }
 
-    fn add(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> bool {
-        if let Ok(dict) = value.cast_exact::<PyDict>() {
+    fn add(&mut self, value: &Bound<'_, PyAny>, depth: usize) {
+        if depth > DEPTH {
+            self.parts.push(Part::Never);
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.parts.push(Part::Dict(dict.len()));
-            return depth < DEPTH
-                && dict.iter().all(|(key, value)| self.add(&key, depth) && self.add(&value, depth + 1));
-        }
-        if let Ok(list) = value.cast_exact::<PyList>() {
+            for (key, value) in dict.iter() {
+                self.add(&key, depth);
+                self.add(&value, depth + 1);
+            }
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
             self.parts.push(Part::List(list.len()));
-            return depth < DEPTH && list.iter().all(|item| self.add(&item, depth + 1));
+            for item in list.iter() {
+                self.add(&item, depth + 1);
+            }
+        } else if is_fixed(value) {
+            self.parts.push(Part::Leaf(value.as_ptr().addr()));
+            self.kept.push(value.clone().unbind());
+        } else {
+            self.parts.push(Part::Never);
         }
-        let is_fixed = value.is_exact_instance_of::<PyString>()
-            || value.is_none()
-            || value.is_exact_instance_of::<PyBool>()
-            || value.is_exact_instance_of::<PyInt>()
-            || value.is_exact_instance_of::<PyFloat>();
-        self.parts.push(Part::Leaf(value.clone().unbind()));
-        is_fixed
     }
+}
+
+/// Whether an object can never change.
+fn is_fixed(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyString>()
+        || value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+}
+
+/// Asks about one item of a list; one that is gone by now is no match.
+fn item_is(
+    list: &Bound<'_, PyList>,
+    index: usize,
+    ask: impl FnOnce(Borrowed<'_, '_, PyAny>) -> bool,
+) -> bool {
+    #[cfg(not(Py_GIL_DISABLED))]
+    {
+        let Ok(position) = ffi::Py_ssize_t::try_from(index) else { return false };
+        // SAFETY: this thread is attached and runs no Python code before `ask` returns, so the list
+        // keeps the item alive; an index out of range gives null and an error that is cleared.
+        unsafe {
+            let item = ffi::PyList_GetItem(list.as_ptr(), position);
+            if item.is_null() {
+                ffi::PyErr_Clear();
+                return false;
+            }
+            ask(Borrowed::from_ptr(list.py(), item))
+        }
+    }
+    #[cfg(Py_GIL_DISABLED)]
+    list.get_item(index).is_ok_and(|item| ask(item.as_borrowed()))
+}
+
+/// Asks about every pair of a dict in its order, until one is refused.
+fn every_pair(
+    dict: &Bound<'_, PyDict>,
+    mut ask: impl FnMut(Borrowed<'_, '_, PyAny>, Borrowed<'_, '_, PyAny>) -> bool,
+) -> bool {
+    #[cfg(not(Py_GIL_DISABLED))]
+    {
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: this thread is attached and `ask` runs no Python code, so that the dict cannot
+        // change between two steps and keeps its keys and values alive.
+        unsafe {
+            while ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) != 0 {
+                let key = Borrowed::from_ptr(dict.py(), key);
+                let value = Borrowed::from_ptr(dict.py(), value);
+                if !ask(key, value) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+    #[cfg(Py_GIL_DISABLED)]
+    dict.iter().all(|(key, value)| ask(key.as_borrowed(), value.as_borrowed()))
 }
 
 impl PyBundle {

@@ -1,5 +1,7 @@
 //! One bundle for Python: its methods by what they are about.
 
+#![expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
+
 mod agents;
 mod draft;
 mod log;

@@ -2,8 +2,9 @@
 
 use amberlog_core::bundle::{BranchPath, Conversation, Payload, Save, Saved, Tag};
 use amberlog_core::codec::{Value, msgpack};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 
 use super::marks::Marks;
 use super::{PyBundle, object};
@@ -25,16 +26,12 @@ impl PyBundle {
         tagged: bool,
     ) -> Outcome<()> {
         let tag = if tagged {
-            Tag::Branch {
-                branch: value_of(py, branch)?,
-                watermark: watermark.unwrap_or(0),
-                compact_state: value_of(py, compact_state)?,
-            }
+            tag_of(py, branch, watermark.unwrap_or(0), value_of(py, compact_state)?)?
         } else {
             Tag::Plain
         };
         let mut marks = self.take_marks(agent);
-        let keep = marks.unchanged(messages)?;
+        let keep = marks.unchanged(messages);
         marks.truncate(keep);
         let saved = self.save(py, agent, messages, &mut marks, &tag)?;
         let saved = match saved {
@@ -142,40 +139,52 @@ fn at_message(at: usize, error: amberlog_core::Error) -> amberlog_core::Error {
     }
 }
 
-/// A value that the core looks into; tuples inside become lists, as branch paths come with them.
+/// A value that the core looks into.
 fn value_of(py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Value> {
     let Some(value) = value else { return Ok(Value::Nil) };
     let mut body = Vec::new();
-    convert::encode(&without_tuples(value)?, &mut body).or_raise(py)?;
+    convert::encode(value, &mut body).or_raise(py)?;
     msgpack::decode(&body).map_err(|fault| pyo3::exceptions::PyValueError::new_err(fault.to_string()))
 }
 
-fn without_tuples<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = value.py();
-    if let Ok(fields) = value.cast_exact::<PyDict>() {
-        let copy = PyDict::new(py);
-        for (key, field) in fields.iter() {
-            let is_path = key.eq("parent_branch_path")?;
-            copy.set_item(key, if is_path { pairs_as_lists(&field)? } else { field })?;
-        }
-        return Ok(copy.into_any());
-    }
-    Ok(value.clone())
+/// Reads a branch tag. Its parents are one pair a turn, so they are read without a tree in between.
+fn tag_of(
+    py: Python<'_>,
+    branch: Option<&Bound<'_, PyAny>>,
+    watermark: i64,
+    compact_state: Value,
+) -> PyResult<Tag> {
+    let Some(fields) = branch.and_then(|branch| branch.cast_exact::<PyDict>().ok()) else {
+        return Ok(Tag::of_branch(value_of(py, branch)?, watermark, compact_state));
+    };
+    let given = fields.get_item(intern!(py, "parent_branch_path"))?;
+    let Some(parents) = given.as_ref().and_then(pairs) else {
+        let branch = value_of(py, branch)?;
+        return Ok(Tag::of_branch(branch, watermark, compact_state));
+    };
+    let rest = fields.copy()?;
+    rest.del_item(intern!(py, "parent_branch_path"))?;
+    let branch = value_of(py, Some(rest.as_any()))?;
+    Ok(Tag::Branch { branch, parents: Some(parents), watermark, compact_state })
 }
 
-fn pairs_as_lists<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if !(path.is_exact_instance_of::<PyList>() || path.is_exact_instance_of::<PyTuple>()) {
-        return Ok(path.clone());
+/// The pairs of a path, given as lists or tuples; `None` unless they are a sound lineage.
+fn pairs(path: &Bound<'_, PyAny>) -> Option<BranchPath> {
+    let mut found = BranchPath::new();
+    for pair in path.try_iter().ok()? {
+        let pair = pair.ok()?;
+        let (turn, branch) = if let Ok(tuple) = pair.cast_exact::<PyTuple>() {
+            (tuple.len() == 2).then(|| Some((tuple.get_item(0).ok()?, tuple.get_item(1).ok()?)))??
+        } else {
+            let list = pair.cast_exact::<PyList>().ok()?;
+            (list.len() == 2).then(|| Some((list.get_item(0).ok()?, list.get_item(1).ok()?)))??
+        };
+        let number = |value: &Bound<'_, PyAny>| value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok();
+        found.push((number(&turn)?, number(&branch)?));
     }
-    let pairs = PyList::empty(path.py());
-    for pair in path.try_iter()? {
-        let pair = pair?;
-        match pair.cast_exact::<PyTuple>() {
-            Ok(tuple) => pairs.append(tuple.to_list())?,
-            Err(_) => pairs.append(pair)?,
-        }
-    }
-    Ok(pairs.into_any())
+    let is_sound = found.iter().all(|(turn, branch)| *turn > 0 && *branch > 0)
+        && found.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    is_sound.then_some(found)
 }
 
 /// A conversation that another program wrote: a list, or JSON of one, bare or under `messages`.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::tag::{Tag, parse_path, path_value};
+use super::tag::{Tag, parse_path, path_of_runs, path_value, runs_of};
 use crate::bundle::value::list_header;
 use crate::codec::{self, Stored, Value, msgpack};
 use crate::db::schema::has_table;
@@ -228,8 +228,11 @@ impl Record {
             ("ts".to_owned(), Value::Float(self.ts)),
             ("parts".to_owned(), self.ranges()),
         ];
-        if let Tag::Branch { branch, watermark, compact_state } = &self.tag {
+        if let Tag::Branch { branch, parents, watermark, compact_state } = &self.tag {
             fields.push(("branch".to_owned(), branch.clone()));
+            if let Some(parents) = parents {
+                fields.push(("parents".to_owned(), runs_of(parents)));
+            }
             fields.push(("watermark".to_owned(), Value::Int(*watermark)));
             fields.push(("compact_state".to_owned(), compact_state.clone()));
         }
@@ -247,6 +250,7 @@ impl Record {
         let tag = match number("watermark") {
             Some(watermark) => Tag::Branch {
                 branch: value.get("branch").cloned().unwrap_or(Value::Nil),
+                parents: value.get("parents").and_then(path_of_runs),
                 watermark,
                 compact_state: value.get("compact_state").cloned().unwrap_or(Value::Nil),
             },

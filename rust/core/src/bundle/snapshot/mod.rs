@@ -16,7 +16,7 @@ use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_i
 pub use self::lag::{lagging, unwritten};
 pub use self::load::{Conversation, SnapshotInfo};
 pub use self::peer::SLOTS;
-pub use self::tag::{Path as BranchPath, Tag, lineage_of, parse_path};
+pub use self::tag::{Path as BranchPath, Tag};
 use super::handle::{Inner, Txn};
 use super::ledger::Ledger;
 use crate::codec::msgpack;

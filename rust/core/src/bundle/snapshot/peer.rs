@@ -22,6 +22,9 @@ const ACTION: &str = "refresh the conversation of";
 
 /// Lists below this are rewritten each time: that is cheaper than to be behind.
 const SMALL: usize = 16 << 10;
+/// Removes the old row before the new one is laid out: its pages are used again, where an update
+/// would need room for both lists and leave the file that much larger.
+const REPLACE: &str = "INSERT OR REPLACE INTO conversation (key, value) VALUES (?1, ?2)";
 /// A branch's record holds its whole list once more, which only short ones are worth.
 const RECORDED: usize = 256 << 10;
 
@@ -118,15 +121,15 @@ pub fn look(inner: &Inner, connection: &Connection, agent: &str, head: &mut Head
 
 /// Before a snapshot of another lineage: keeps a record of the lineage that is left.
 pub fn part_ways(txn: &mut Txn<'_>, agent: &str, next: &Tag) -> Result<()> {
-    let (head_number, previous) = {
+    let Some(new) = next.lineage() else { return Ok(()) };
+    let (head_number, previous, old) = {
         let head = head_of(txn, agent)?;
-        (head.agent, head.record.clone())
+        let Some(record) = head.record.as_ref().filter(|record| !record.parts.is_empty()) else {
+            return Ok(());
+        };
+        let Some(old) = record.tag.lineage().filter(|old| !is_one_line(old, &new)) else { return Ok(()) };
+        (head.agent, record.clone(), old)
     };
-    let Some(previous) = previous.filter(|record| !record.parts.is_empty()) else { return Ok(()) };
-    let (Some(old), Some(new)) = (previous.tag.lineage(), next.lineage()) else { return Ok(()) };
-    if is_one_line(&old, &new) {
-        return Ok(());
-    }
     let messages = match lists(txn.inner, txn.connection, head_number, previous.id)? {
         Conversation::Lists(lists) => decode_lists(&lists),
         Conversation::Whole(_) => Vec::new(),
@@ -282,8 +285,8 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let stored = Payload::Object(body).seal(Table::Conversation, agent.as_bytes()).into_owned();
     txn.ensure_table(Table::Conversation).map_err(&fault)?;
     txn.connection
-        .prepare_cached(Table::Conversation.sql().put)
-        .and_then(|mut upsert| upsert.execute((agent.as_bytes(), &stored)))
+        .prepare_cached(REPLACE)
+        .and_then(|mut replace| replace.execute((agent.as_bytes(), &stored)))
         .map_err(&fault)?;
     let written = Written { check: check_of(&stored), snapshot: record.id };
     note_written(txn.connection, agent, written).map_err(&fault)?;
@@ -295,7 +298,7 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
 }
 
 fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<()> {
-    let Tag::Branch { branch, watermark, .. } = tag else {
+    let Tag::Branch { watermark, .. } = tag else {
         return put(txn, &slot(agent, "branch_snapshots"), &Value::List(Vec::new()));
     };
     if let Some(path) = tag.lineage() {
@@ -307,7 +310,7 @@ fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<(
         }
         let state = tag.compact_state();
         put(txn, &slot(agent, "branch_snapshots"), &Value::List(records))?;
-        put(txn, &slot(agent, "snapshot_branch"), branch)?;
+        put(txn, &slot(agent, "snapshot_branch"), &tag.branch_value())?;
         for name in ["compact_count", "last_compact_time"] {
             put(txn, &slot(agent, name), state.get(name).unwrap_or(&Value::Int(0)))?;
         }
