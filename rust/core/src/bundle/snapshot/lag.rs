@@ -70,10 +70,10 @@ pub fn unwritten(
     }
     let record = load::record(inner, connection, *id)?;
     // A plain snapshot leaves the slots as they are, and those before it were refreshed first.
-    let Tag::Branch { branch, watermark, .. } = &record.tag else { return Ok(None) };
+    let Tag::Branch { watermark, .. } = &record.tag else { return Ok(None) };
     Ok(match slot {
         "snapshot_event_id" => Some(Payload::integer(*watermark)),
-        "snapshot_branch" if record.tag.lineage().is_some() => Some(Payload::of(branch)),
+        "snapshot_branch" if record.tag.lineage().is_some() => Some(Payload::of(&record.tag.branch_value())),
         "compact_count" | "last_compact_time" if record.tag.lineage().is_some() => {
             let state = record.tag.compact_state();
             Some(Payload::of(state.get(slot).unwrap_or(&Value::Int(0))))
