@@ -36,7 +36,7 @@ def live(tmp_path: Path) -> Path:
 def test_a_killed_writer_has_lost_nothing_that_was_acknowledged(
     seed: int, live: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311  # rounds that can be repeated
+    chance = random.Random(seed)  # rounds that can be repeated
     session = Session(live, seed)
 
     faults = [
@@ -54,7 +54,7 @@ def test_a_killed_writer_has_lost_nothing_that_was_acknowledged(
 def test_a_writer_may_be_killed_while_it_tidies_up(
     seed: int, plan: str, live: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311  # rounds that can be repeated
+    chance = random.Random(seed)  # rounds that can be repeated
     session = Session(live, seed)
 
     faults = [
@@ -74,7 +74,7 @@ def test_a_writer_may_be_killed_while_it_tidies_up(
 def test_each_durability_keeps_its_own_promise(
     seed: int, durability: str, live: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311  # rounds that can be repeated
+    chance = random.Random(seed)  # rounds that can be repeated
     session = Session(live, seed, durability)
 
     faults = [
@@ -89,7 +89,7 @@ def test_each_durability_keeps_its_own_promise(
 def test_killing_one_of_two_writers_costs_neither_anything(
     seed: int, live: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311  # rounds that can be repeated
+    chance = random.Random(seed)  # rounds that can be repeated
     doomed = Session(live, seed, owner="bob")
     survivor = start(live, "alice", seed, count=300)
     second = start(live, "bob", seed)

@@ -29,7 +29,7 @@ FIXTURES = Path(__file__).parent / "fixtures" / "kohaku"
 
 
 def random_bytes(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(20_000))  # noqa: S311  # any bytes will do
+    path.write_bytes(random.Random(1).randbytes(20_000))  # any bytes will do
 
 
 def cut_short(path: Path) -> None:
@@ -52,7 +52,7 @@ def of_another_program(path: Path) -> None:
 def with_a_random_middle(path: Path) -> None:
     whole(path)
     stored = bytearray(path.read_bytes())
-    stored[1024 : 1024 * 8] = random.Random(2).randbytes(1024 * 7)  # noqa: S311  # any bytes will do
+    stored[1024 : 1024 * 8] = random.Random(2).randbytes(1024 * 7)  # any bytes will do
     path.write_bytes(stored)
 
 

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     rounds = int(arguments[0]) if arguments else 200
     seed = int(arguments[1]) if len(arguments) > 1 else time.time_ns() % 10**6
     durability = arguments[2] if len(arguments) > 2 else "process"
-    chance = random.Random(seed)  # noqa: S311  # rounds that can be repeated
+    chance = random.Random(seed)  # rounds that can be repeated
     events = failed = lost = 0
     begun = time.monotonic()
     for place in range(0, rounds, KILLS):

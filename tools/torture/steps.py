@@ -72,7 +72,7 @@ def token(owner: str, number: int) -> str:
 
 def steps(seed: int, owner: str) -> Iterator[Step]:
     """Yields the calls of a writer without an end."""
-    chance = random.Random(f"{seed} {owner}")  # noqa: S311  # a workload that can be repeated
+    chance = random.Random(f"{seed} {owner}")  # a workload that can be repeated
     agents = (owner, f"{owner}:helper")
     said: dict[str, list[Mapping[str, object]]] = {agent: [] for agent in agents}
     number = 0
