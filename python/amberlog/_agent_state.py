@@ -92,6 +92,7 @@ class AgentState(EventLog):
         compact_count: int | None = None,
     ) -> None:
         """Stores the slots that are given, in one transaction; the others stay as they are."""
+        self._check_open()
         slots: dict[str, object] = {
             "scratchpad": scratchpad,
             "turn_count": turn_count,

@@ -79,7 +79,7 @@ class Bundle:
         """
 
     def all_events(self) -> list[tuple[str, dict[str, object]]]:
-        """Returns the events of all agents with their keys, by time and then by append order."""
+        """Returns the events of all agents with their keys, in append order."""
 
     def event_by_id(self, agent: str, event_id: int) -> dict[str, object] | None:
         """Returns the event of that id in the agent's namespace."""

@@ -96,6 +96,7 @@ class WorkRecords(AgentState):
         self, job_id: str, *, parent: str | None = None
     ) -> dict[str, object] | None:
         """Returns the run of a job, in the shape of `list_subagent_runs`; None when none has it."""
+        self._check_open()
         if not job_id:
             return None
         row = self._bundle.find_subagent_run(job_id, parent)

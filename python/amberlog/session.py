@@ -183,6 +183,7 @@ class SessionStore(WorkRecords):
 
     def set_viewer_default_agent(self, namespace: str) -> None:
         """Stores whose history a viewer shows first; an empty name changes nothing."""
+        self._check_open()
         if namespace:
             self._put_meta({"viewer_default_agent": namespace})
 
@@ -222,7 +223,9 @@ class SessionStore(WorkRecords):
             raise TypeError("types must be a collection of type names, not one string")
         if k < 0:
             raise ValueError(f"k must not be negative, not {k}")
-        found = self._bundle.search(query, k, agent, None if types is None else list(types))
+        # A lone surrogate is in no stored text, but whoever typed it wants an answer, not an error.
+        words = query.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        found = self._bundle.search(words, k, agent, None if types is None else list(types))
         return [{"doc_id": doc_id, "score": score, "meta": meta} for doc_id, score, meta in found]
 
     def verify(self) -> VerifyReport:

@@ -83,7 +83,7 @@ def events(
     return partial(
         reading.events,
         session,
-        agent=agent,
+        agent=agent and _typed(agent),
         types=_split(types),
         since=since,
         limit=limit,
@@ -107,7 +107,13 @@ def search(
 ) -> Job:
     """Prints what matches a query, best first."""
     return partial(
-        reading.search, session, query, agent=agent, types=_split(types), k=k, as_json=as_json
+        reading.search,
+        session,
+        _typed(query),
+        agent=agent and _typed(agent),
+        types=_split(types),
+        k=k,
+        as_json=as_json,
     )
 
 
@@ -194,4 +200,9 @@ def _usage_error() -> type[Exception]:
 
 
 def _split(names: list[str] | None) -> list[str]:
-    return [name for listed in names or [] for name in listed.split(",") if name]
+    return [_typed(name) for listed in names or [] for name in listed.split(",") if name]
+
+
+def _typed(argument: str) -> str:
+    """Returns the text that was typed: in the C locale Python does not know that it is UTF-8."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::handle::{Inner, Options, State, exists};
 use super::order::Orders;
 use super::source::{self, Source};
-use super::sync::SyncGate;
+use super::sync::{SyncGate, wal_of};
 use super::value::event_number;
 use crate::clock::Clock;
 use crate::db::fault::translate;
@@ -35,12 +35,18 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     }
     let lock = if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
     let lease = registry::open_store(&path);
-    let connection = open::writable(&path)?;
-    if connection.is_readonly("main").map_err(|source| translate(&path, ACTION, &source))? {
+    let sql_fault = |source: rusqlite::Error| translate(&path, ACTION, &source);
+    let is_hot = std::fs::metadata(wal_of(&path)).is_ok_and(|log| log.len() > 0);
+    let connection = open::untouched(&path)?;
+    if connection.is_readonly("main").map_err(sql_fault)? {
         return Err(Error::ReadOnly { path, action: "open for writing" });
     }
     let lease = if is_new { registry::open_store(&path) } else { lease };
+    // A file that is refused keeps its log too: the connection that looked at it would write it back.
+    open::keep_log(&connection, is_hot).map_err(sql_fault)?;
     look_at_tables(&path, &connection)?;
+    open::keep_log(&connection, false).map_err(sql_fault)?;
+    open::prepare(&connection, &path)?;
     if is_new {
         std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
     }

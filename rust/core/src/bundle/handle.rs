@@ -229,15 +229,13 @@ impl Inner {
             return Err(Error::Gone { path: self.path.clone() });
         }
         let version = ffi::data_version(connection);
-        match state.ledger.as_mut() {
-            Some(ledger) if ledger.version == version => {}
-            Some(ledger) => {
+        // Without a ledger nothing says that no other connection has committed.
+        if state.ledger.as_ref().is_none_or(|ledger| ledger.version != version) {
+            if let Some(ledger) = state.ledger.as_mut() {
                 ledger.mark_stale();
-                state.heads.mark_stale();
-                state.known.clear();
             }
-            // Without numbers nothing tells whether another writer came in between.
-            None => state.heads.mark_stale(),
+            state.heads.mark_stale();
+            state.known.clear();
         }
         Ok(())
     }

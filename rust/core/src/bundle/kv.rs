@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::handle::{Inner, Txn};
-use super::snapshot::SLOTS;
+use super::snapshot::{SLOTS, lagging, unwritten};
 use super::value::{Payload, open_payload};
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
@@ -37,7 +37,14 @@ impl Inner {
     /// The value of a key.
     pub(super) fn get(&self, table: Table, key: &[u8]) -> Result<Option<Payload>> {
         self.level_snapshots(belongs_to_snapshot(table, key))?;
-        self.read(READ, |connection| get_in(self, connection, table, key))
+        self.read(READ, |connection| {
+            if self.source.is_some()
+                && let Some(newer) = unwritten(self, connection, table, key)?
+            {
+                return Ok(Some(newer));
+            }
+            get_in(self, connection, table, key)
+        })
     }
 
     /// Makes every change in one transaction; returns how many keys were there before.
@@ -77,7 +84,17 @@ impl Inner {
     /// Keys that start with `prefix`, with their values.
     pub(super) fn items(&self, table: Table, prefix: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Payload)>> {
         self.level_snapshots(matches!(table, Table::State | Table::Conversation))?;
-        self.read(READ, |connection| items_in(self, connection, table, prefix, limit))
+        self.read(READ, |connection| {
+            let mut items = items_in(self, connection, table, prefix, limit)?;
+            if self.source.is_some() && matches!(table, Table::State | Table::Conversation) {
+                for (key, payload) in &mut items {
+                    if let Some(newer) = unwritten(self, connection, table, key)? {
+                        *payload = newer;
+                    }
+                }
+            }
+            Ok(items)
+        })
     }
 
     /// How many keys a table has.
@@ -102,7 +119,8 @@ impl Inner {
             return Ok(());
         }
         self.check_process(READ)?;
-        if self.lock().heads.pending().is_empty() {
+        let lagging = self.read(READ, |connection| lagging(connection).map_err(self.fault(READ)))?;
+        if lagging.iter().all(|(agent, newest)| self.lock().heads.is_settled(agent, *newest)) {
             return Ok(());
         }
         self.write(READ, Self::refresh_conversations)

@@ -85,8 +85,13 @@ impl Ledger {
             self.spaces.insert(agent.to_owned(), space);
         }
         let space = self.spaces.entry(agent.to_owned()).or_default();
-        if space.stale && has_table(connection, "events")? {
-            let passed = last_number(connection, &Namespace::events(agent), Table::Events, space.next)?;
+        if space.stale {
+            // Another handle may have written other tables while nobody has appended yet.
+            let passed = if has_table(connection, Table::Events.name())? {
+                last_number(connection, &Namespace::events(agent), Table::Events, space.next)?
+            } else {
+                None
+            };
             if passed.is_some_and(|last| last + 1 != space.next) {
                 *space = read_space(connection, agent)?;
             }

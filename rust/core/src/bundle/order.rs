@@ -62,20 +62,31 @@ pub fn first_after(connection: &Connection, log: &Namespace, last: u64, bound: i
             None => high = middle,
         }
     }
-    Ok(low)
+    // Rows that cannot be read hold ids between those of their neighbours. Where none above `bound`
+    // is left for them, they are not what was asked for.
+    Ok(match id_at_or_after(connection, log, low, last + 1)? {
+        Some((number, id)) if id == bound.saturating_add(1) => number,
+        _ => low,
+    })
 }
 
-/// Number and id of the first event from `number` on, below `end`.
+/// Number and id of the first event from `number` on, below `end`, that can be read.
 fn id_at_or_after(
     connection: &Connection,
     log: &Namespace,
     number: u64,
     end: u64,
 ) -> rusqlite::Result<Option<(u64, i64)>> {
-    let (rows, _) = super::read::rows_from(connection, log, Table::Events, number, false, 1)?;
-    let Some((key, stored)) = rows.into_iter().next() else { return Ok(None) };
-    let found = log.number(&key).filter(|found| *found < end);
-    Ok(found.map(|found| (found, field_i64(Table::Events, &key, &stored, "event_id").unwrap_or(0))))
+    let mut from = number;
+    loop {
+        let (rows, _) = super::read::rows_from(connection, log, Table::Events, from, false, 1)?;
+        let Some((key, stored)) = rows.into_iter().next() else { return Ok(None) };
+        let Some(found) = log.number(&key).filter(|found| *found < end) else { return Ok(None) };
+        match field_i64(Table::Events, &key, &stored, "event_id") {
+            Some(id) => return Ok(Some((found, id))),
+            None => from = found + 1,
+        }
+    }
 }
 
 /// Verdicts on logs that other programs wrote, kept while the bundle is open.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::append::{self, BATCH};
 use super::handle::{Durability, Inner, State};
 use super::ledger::{self, Ledger};
+use super::snapshot;
 use super::sync::wal_of;
 use crate::db::open::{self, Checkpoint};
 use crate::db::{fork, service};
@@ -51,7 +52,11 @@ impl Inner {
 
     fn level_derived(&self, state: &mut State, action: &'static str, with_conversations: bool) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
-        let lags = with_conversations && !state.heads.pending().is_empty();
+        let lags = with_conversations
+            && snapshot::lagging(connection)
+                .map_err(self.fault(action))?
+                .iter()
+                .any(|(agent, newest)| !state.heads.is_settled(agent, *newest));
         if lags || Self::counter_lags(state).map_err(self.fault(action))? {
             self.write_locked(state, action, |txn| {
                 let fault = txn.fault(action);

@@ -184,6 +184,22 @@ fn check_private(connection: &Connection, report: &mut Report) -> rusqlite::Resu
         }
         report.counts.insert("amber_snapshot".to_owned(), count);
     }
+    if has_table(connection, "amber_text_docsize")? {
+        // SQLite's check passes over the sizes of rows whose text it does not hold.
+        const SIZES: &str = "SELECT count(*) FROM amber_text_docsize WHERE sz = zeroblob(length(sz))";
+        // A page begins with offsets, of which not all are zero; the first two records never are.
+        const PAGES: &str = "\
+SELECT count(*) FROM amber_text_data WHERE EXISTS (SELECT 1 FROM amber_block) AND
+  CASE WHEN id > 10 THEN substr(block, 1, 4) = x'00000000' ELSE block = zeroblob(length(block)) END";
+        let wrong: i64 = connection.query_row(SIZES, [], |row| row.get(0))?;
+        if wrong > 0 {
+            report.add("amber_text", "", format!("{wrong} of its rows have no words"));
+        }
+        let wiped: i64 = connection.query_row(PAGES, [], |row| row.get(0))?;
+        if wiped > 0 {
+            report.add("amber_text", "", format!("{wiped} of its pages hold nothing but zeros"));
+        }
+    }
     if has_table(connection, "fts_values")? {
         let mut select = connection.prepare("SELECT id, value FROM fts_values")?;
         let mut rows = select.query([])?;

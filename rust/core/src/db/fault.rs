@@ -31,6 +31,14 @@ pub fn translate(path: &Path, action: &'static str, source: &rusqlite::Error) ->
     }
 }
 
+/// The same for a table that is derived from others: what contradicts itself there is damage.
+pub fn translate_derived(path: &Path, action: &'static str, source: &rusqlite::Error) -> Error {
+    if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
+        return Error::damaged(path, "its text index", source.to_string());
+    }
+    translate(path, action, source)
+}
+
 /// Whether the error says that the bytes of the database are not sound.
 pub fn is_corruption(source: &rusqlite::Error) -> bool {
     matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::translate;
@@ -21,15 +22,33 @@ const STATEMENTS: usize = 96;
 
 /// Opens `path` for reading and writing, making the file where there is none.
 pub fn writable(path: &Path) -> Result<Connection> {
+    let connection = untouched(path)?;
+    prepare(&connection, path)?;
+    Ok(connection)
+}
+
+/// The same, before anything is changed: the file may turn out to be somebody else's.
+pub fn untouched(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = connect(path, path, flags)?;
+    connection
+        .execute_batch("PRAGMA trusted_schema=OFF;")
+        .map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Whether closing the last connection of the file leaves its log as it is.
+pub fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
+}
+
+/// Puts the file into the form that a writer of ours needs.
+pub fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     let pragmas = format!(
         "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
-         PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={LOG_LIMIT}; PRAGMA temp_store=MEMORY; \
-         PRAGMA trusted_schema=OFF;"
+         PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={LOG_LIMIT}; PRAGMA temp_store=MEMORY;"
     );
-    connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
-    Ok(connection)
+    connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))
 }
 
 /// Opens a second connection that reads what the writer of this process commits.

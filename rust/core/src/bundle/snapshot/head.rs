@@ -103,9 +103,11 @@ impl Heads {
         }
     }
 
-    /// Agents whose rows for the peer lag behind.
-    pub fn pending(&self) -> Vec<String> {
-        self.known.iter().filter(|(_, head)| head.pending).map(|(agent, _)| agent.clone()).collect()
+    /// Whether `newest` is known to be the agent's newest snapshot and to need no refresh.
+    pub fn is_settled(&self, agent: &str, newest: i64) -> bool {
+        self.known.get(agent).is_some_and(|head| {
+            !head.pending && head.record.as_ref().is_some_and(|record| record.id == newest)
+        })
     }
 }
 

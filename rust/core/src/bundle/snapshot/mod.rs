@@ -4,6 +4,7 @@
 //! list. The peer's own rows, which hold the whole list, follow when enough is new.
 
 mod head;
+mod lag;
 mod load;
 mod peer;
 mod tag;
@@ -12,6 +13,7 @@ use rusqlite::Connection;
 
 pub use self::head::{Head, Heads, Record, open_segment};
 use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
+pub use self::lag::{lagging, unwritten};
 pub use self::load::{Conversation, SnapshotInfo};
 pub use self::peer::SLOTS;
 pub use self::tag::{Path as BranchPath, Tag};
@@ -127,6 +129,7 @@ fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
         return Ok(Saved::As(newest));
     }
     peer::part_ways(txn, save.agent, save.tag)?;
+    peer::part_with_tag(txn, save.agent, save.tag)?;
     let id = write_rows(txn, save, kept, turn)?;
     let head = head_of(txn, save.agent)?;
     head.hashes.truncate(kept);

@@ -9,10 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::head::{Head, branch_record, record_path};
 use super::head_of;
+use super::lag::{joined, lagging};
 use super::load::{self, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
 use crate::bundle::handle::{Inner, Txn};
-use crate::bundle::value::{Payload, list_header, open_payload, open_value};
+use crate::bundle::value::{Payload, open_payload, open_value};
 use crate::codec::{Value, msgpack};
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -141,6 +142,14 @@ pub fn part_ways(txn: &mut Txn<'_>, agent: &str, next: &Tag) -> Result<()> {
     records.retain(|record| record_path(record).is_some_and(|path| !is_one_line(&path, &old)));
     records.push(branch_record(&old, &previous.tag, Value::List(messages)));
     put(txn, &slot(agent, "branch_snapshots"), &Value::List(records))
+}
+
+/// Before a snapshot without a tag, which leaves watermark and branch as they are: writes those of the
+/// tagged one before it. Without this the new list would stand beside the watermark of an older one.
+pub fn part_with_tag(txn: &mut Txn<'_>, agent: &str, next: &Tag) -> Result<()> {
+    let head = head_of(txn, agent)?;
+    let was_tagged = head.record.as_ref().is_some_and(|record| record.tag != Tag::Plain);
+    if *next == Tag::Plain && was_tagged { refresh(txn, agent) } else { Ok(()) }
 }
 
 fn decode_lists(lists: &[Vec<u8>]) -> Vec<Value> {
@@ -272,12 +281,7 @@ pub fn refresh(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let Conversation::Lists(lists) = lists(txn.inner, txn.connection, number, record.id)? else {
         return Ok(());
     };
-    let mut body = Vec::with_capacity(lists.iter().map(Vec::len).sum::<usize>() + 8);
-    msgpack::put_list_header(&mut body, record.messages);
-    for list in &lists {
-        let start = list_header(list).map_or(0, |(_, start)| start);
-        body.extend_from_slice(&list[start..]);
-    }
+    let body = joined(&lists);
     put_slots(txn, agent, &record.tag, &body)?;
     let size = body.len();
     let stored = Payload::Object(body).seal(Table::Conversation, agent.as_bytes()).into_owned();
@@ -337,6 +341,13 @@ fn put(txn: &mut Txn<'_>, key: &[u8], value: &Value) -> Result<()> {
 impl Inner {
     /// Brings the peer's rows of every agent level with the newest snapshots.
     pub(in crate::bundle) fn refresh_conversations(txn: &mut Txn<'_>) -> Result<()> {
-        txn.heads.pending().iter().try_for_each(|agent| refresh(txn, agent))
+        for (agent, newest) in lagging(txn.connection).map_err(txn.fault(ACTION))? {
+            // Rows that the peer has overtaken lag for good; their head says so once it is loaded.
+            if !txn.heads.is_settled(&agent, newest) {
+                head_of(txn, &agent)?;
+                refresh(txn, &agent)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -15,6 +15,7 @@ pub(in crate::bundle) use self::peer::check as check_peer_entry;
 pub use self::search::{Filter, Hit};
 use super::handle::{Inner, State, Txn};
 use super::ledger;
+use crate::db::fault::translate_derived;
 use crate::db::schema::{Group, Table, has_table};
 use crate::error::{Error, Result};
 
@@ -153,7 +154,9 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
     let fault = txn.fault(ACTION);
     take_in_foreign(txn)?;
     txn.ensure(Group::Text).map_err(&fault)?;
-    let peer_text = txn.inner.options.peer_text;
+    let inner = txn.inner;
+    let spoilt = |source: rusqlite::Error| translate_derived(&inner.path, ACTION, &source);
+    let peer_text = inner.options.peer_text;
     let seen = if peer_text {
         txn.ensure(Group::PeerText).map_err(&fault)?;
         peer::adopt(txn)?
@@ -174,11 +177,11 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
             let rows = rows_after(txn.connection, table, from).map_err(fault)?;
             let Some(last) = rows.last().map(|row| row.rowid) else { break };
             let new = |from: i64| rows.iter().filter(move |row| row.rowid > from);
-            ours::index(txn.connection, table, new(our_mark)).map_err(fault)?;
+            ours::index(txn.connection, table, new(our_mark)).map_err(spoilt)?;
             set_mark(txn.connection, ours, our_mark.max(last)).map_err(fault)?;
             if peer_text {
                 let unseen = new(peer_mark).filter(|row| !seen.contains(&row.key));
-                peer::index(txn.connection, table, unseen).map_err(fault)?;
+                peer::index(txn.connection, table, unseen).map_err(spoilt)?;
                 set_mark(txn.connection, peer, peer_mark.max(last)).map_err(fault)?;
             }
             // What the peer has indexed is known in this transaction only.
@@ -187,6 +190,12 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
             }
             from = last;
         }
+    }
+    // What contradicts what the index holds is met here, where it is known for damage, and not at
+    // the commit.
+    txn.connection.execute_batch("INSERT INTO amber_text (amber_text) VALUES ('flush')").map_err(spoilt)?;
+    if peer_text {
+        txn.connection.execute_batch("INSERT INTO fts (fts) VALUES ('flush')").map_err(spoilt)?;
     }
     Ok(())
 }

@@ -147,6 +147,9 @@ fn ask(
     if !has_table(connection, "amber_block").map_err(&fault)? {
         return Ok(Vec::new());
     }
+    if is_wiped(connection).map_err(&fault)? {
+        return Err(Error::damaged(&inner.path, "its text index", "its records hold nothing but zeros"));
+    }
     let (statement, expression) = match plan(connection, query).map_err(&fault)? {
         Plan::Nothing => return Ok(Vec::new()),
         Plan::Ranked(expression) => (RANKED, expression),
@@ -179,6 +182,15 @@ fn ask(
         hit.sender = sender(inner, connection, &hit.kind, &hit.source)?;
     }
     Ok(hits)
+}
+
+/// Whether the two records that describe the index are all zeros. To SQLite that is an empty index,
+/// in which nothing is found and nothing is wrong.
+fn is_wiped(connection: &Connection) -> rusqlite::Result<bool> {
+    const WIPED: &str = "\
+SELECT EXISTS (SELECT 1 FROM amber_text_data WHERE id IN (1, 10) AND block = zeroblob(length(block)))
+  AND EXISTS (SELECT 1 FROM amber_block)";
+    connection.prepare_cached(WIPED)?.query_row([], |row| row.get(0))
 }
 
 fn sender(inner: &Inner, connection: &Connection, kind: &str, source: &str) -> Result<Option<String>> {
