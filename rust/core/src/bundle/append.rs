@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::ErrorCode;
+use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::handle::{Durability, Inner, State, Txn};
-use super::ledger::{self, COUNTER_KEY, Ledger, last_number_by_scan};
+use super::ledger::{self, COUNTER_KEY, Ledger, Space, last_number_by_scan};
 use super::value::Payload;
 use crate::codec::{self, msgpack};
 use crate::db::schema::Table;
@@ -113,13 +113,7 @@ pub(super) fn append_in(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f
     if txn.ledger.is_none() {
         *txn.ledger = Some(Ledger::load(txn.connection).map_err(&fault)?);
     }
-    let mut appended = Vec::with_capacity(drafts.len());
-    let mut counter_due = false;
-    for draft in drafts {
-        let (event, given) = append_one(txn, agent, draft, now)?;
-        counter_due |= given;
-        appended.push(event);
-    }
+    let (appended, counter_due) = append_all(txn, agent, drafts, now)?;
     let aged = txn.counter_written.is_none_or(|written| written.elapsed() >= COUNTER_AGE);
     if counter_due || aged {
         write_counter(txn).map_err(&fault)?;
@@ -140,57 +134,93 @@ pub(super) fn write_counter(txn: &mut Txn<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn append_one(txn: &mut Txn<'_>, agent: &str, draft: &Draft, now: f64) -> Result<(Appended, bool)> {
+/// Appends each draft; whether one of them brought its own id.
+fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Result<(Vec<Appended>, bool)> {
     let fault = txn.fault("append to");
     let connection = txn.connection;
     let ledger = txn.ledger.as_mut().ok_or_else(|| txn.inner.closed("append to"))?;
-    ledger.refresh(connection).map_err(&fault)?;
-    let max_id = ledger.max_id;
-    let space = ledger.space(connection, agent).map_err(&fault)?;
-    let id = draft.given_id.unwrap_or(max_id + 1);
+    ledger.refresh(connection).map_err(fault)?;
+    let mut max_id = ledger.max_id;
+    let counts_branches = ledger.branches.contains_key(agent);
+    let space = ledger.space(connection, agent).map_err(fault)?;
     if space.next == 0 {
-        ledger::register(connection, agent, Some(true)).map_err(&fault)?;
+        ledger::register(connection, agent, Some(true)).map_err(fault)?;
     }
-    let body = assemble(draft, id, now);
-    let log = Namespace::events(agent);
-    let mut key = log.key(space.next);
-    let mut stored = codec::seal(Table::Events.name(), &key, &body);
-    loop {
-        let inserted = connection
-            .prepare_cached(Table::Events.sql().insert)
-            .and_then(|mut insert| insert.execute((&key, &stored)));
-        match inserted {
-            Ok(_) => break,
-            // The numbers of this log have gaps: nothing is overwritten, the next free one is taken.
-            Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                let last = last_number_by_scan(connection, &log, Table::Events).map_err(&fault)?;
-                space.next = last.map_or(0, |last| last + 1).max(space.next + 1);
-                key = log.key(space.next);
-                stored = codec::seal(Table::Events.name(), &key, &body);
-            }
-            Err(source) => return Err(fault(source)),
+    let log = Log { connection, agent, space: Namespace::events(agent) };
+    let mut insert = connection.prepare_cached(Table::Events.sql().insert).map_err(fault)?;
+    let mut appended = Vec::with_capacity(drafts.len());
+    let mut branches = Vec::new();
+    let mut has_given = false;
+    for draft in drafts {
+        let id = draft.given_id.unwrap_or(max_id + 1);
+        let body = assemble(draft, id, now);
+        let key = log.insert(&mut insert, space, &body).map_err(fault)?;
+        log.note(space, id).map_err(fault)?;
+        let turn = draft.stamps.turn_index.or(draft.own_turn);
+        space.last_turn = turn.or(space.last_turn);
+        if counts_branches
+            && let (Some(turn), Some(branch)) =
+                (turn, msgpack::field(&body, "branch_id").and_then(msgpack::as_i64))
+        {
+            branches.push((turn, branch));
+        }
+        max_id = max_id.max(id);
+        has_given |= draft.given_id.is_some();
+        appended.push(Appended { key, id: EventId(id), body });
+    }
+    ledger.max_id = max_id;
+    if let Some(known) = ledger.branches.get_mut(agent) {
+        for (turn, branch) in branches {
+            let highest = known.entry(turn).or_insert(0);
+            *highest = branch.max(*highest);
         }
     }
-    if id <= space.last_id && space.ordered != Some(false) {
-        connection
-            .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")
-            .and_then(|mut update| update.execute([agent]))
-            .map_err(&fault)?;
-        space.ordered = Some(false);
+    Ok((appended, has_given))
+}
+
+/// The log that events are appended to.
+struct Log<'a> {
+    connection: &'a Connection,
+    agent: &'a str,
+    space: Namespace,
+}
+
+impl Log<'_> {
+    /// Stores an event under the next free number; nothing is ever overwritten.
+    fn insert(
+        &self,
+        insert: &mut CachedStatement<'_>,
+        space: &mut Space,
+        body: &[u8],
+    ) -> rusqlite::Result<Vec<u8>> {
+        loop {
+            let key = self.space.key(space.next);
+            match insert.execute((&key, codec::seal(Table::Events.name(), &key, body))) {
+                Ok(_) => {
+                    space.next += 1;
+                    return Ok(key);
+                }
+                // The numbers of this log have gaps.
+                Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    let last = last_number_by_scan(self.connection, &self.space, Table::Events)?;
+                    space.next = last.map_or(0, |last| last + 1).max(space.next + 1);
+                }
+                Err(source) => return Err(source),
+            }
+        }
     }
-    space.next += 1;
-    space.last_id = space.last_id.max(id);
-    let turn = draft.stamps.turn_index.or(draft.own_turn);
-    space.last_turn = turn.or(space.last_turn);
-    let given = draft.given_id.is_some();
-    ledger.max_id = max_id.max(id);
-    if let (Some(branches), Some(turn)) = (ledger.branches.get_mut(agent), turn)
-        && let Some(branch) = msgpack::field(&body, "branch_id").and_then(msgpack::as_i64)
-    {
-        let highest = branches.entry(turn).or_insert(0);
-        *highest = branch.max(*highest);
+
+    /// Notes the id of the last event, and whether ids still grow with the numbers.
+    fn note(&self, space: &mut Space, id: i64) -> rusqlite::Result<()> {
+        if id <= space.last_id && space.ordered != Some(false) {
+            self.connection
+                .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")?
+                .execute([self.agent])?;
+            space.ordered = Some(false);
+        }
+        space.last_id = space.last_id.max(id);
+        Ok(())
     }
-    Ok((Appended { key, id: EventId(id), body }, given))
 }
 
 /// Puts payload and stamps together: the payload's fields first, in the caller's order.

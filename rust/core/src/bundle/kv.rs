@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::handle::{Inner, Txn};
 use super::snapshot::{SLOTS, lagging, unwritten};
-use super::value::{Payload, open_payload};
+use super::value::{Payload, open_owned, open_payload};
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
 
@@ -142,7 +142,7 @@ pub(super) fn get_in(
         .prepare_cached(table.sql().get)
         .and_then(|mut select| select.query_row([key], |row| row.get(0)).optional())
         .map_err(&fault)?;
-    stored.map(|stored| open_payload(&inner.path, table, key, &stored)).transpose()
+    stored.map(|stored| open_owned(&inner.path, table, key, stored)).transpose()
 }
 
 /// Keys and values under a prefix, on a connection that is at hand.

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::handle::Inner;
 use super::ledger::{self, last_number};
-use super::value::{Payload, open_payload};
+use super::value::{Payload, open_owned};
 use crate::codec::msgpack;
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -92,7 +92,7 @@ impl Inner {
                 seen += rows.len();
                 at = next;
                 for (key, stored) in rows {
-                    let value = open_payload(&self.path, Table::Events, &key, &stored)?;
+                    let value = open_owned(&self.path, Table::Events, &key, stored)?;
                     let is_wanted = match &value {
                         Payload::Object(body) => wanted.wants(body),
                         Payload::Bytes(_) => wanted.since.is_none() && wanted.types.is_none(),
@@ -125,7 +125,7 @@ impl Inner {
             let rows = rows
                 .into_iter()
                 .map(|(key, stored)| {
-                    let value = open_payload(&self.path, Table::Channels, &key, &stored)?;
+                    let value = open_owned(&self.path, Table::Channels, &key, stored)?;
                     Ok(Row { key, value })
                 })
                 .collect::<Result<_>>()?;
@@ -154,7 +154,7 @@ impl Inner {
             let rows = raw
                 .into_iter()
                 .map(|(_, key, stored)| {
-                    let value = open_payload(&self.path, Table::Events, &key, &stored)?;
+                    let value = open_owned(&self.path, Table::Events, &key, stored)?;
                     Ok(Row { key, value })
                 })
                 .collect::<Result<_>>()?;

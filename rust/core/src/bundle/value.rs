@@ -62,6 +62,18 @@ pub fn open_payload(path: &Path, table: Table, key: &[u8], stored: &[u8]) -> Res
     })
 }
 
+/// Opens a stored value in its own memory.
+pub fn open_owned(path: &Path, table: Table, key: &[u8], mut stored: Vec<u8>) -> Result<Payload> {
+    let (start, length) = match open(path, table, key, &stored)? {
+        Stored::Object(Cow::Borrowed(body)) => (body.as_ptr().addr() - stored.as_ptr().addr(), body.len()),
+        Stored::Object(Cow::Owned(body)) => return Ok(Payload::Object(body)),
+        Stored::Bytes(_) => return Ok(Payload::Bytes(stored)),
+    };
+    stored.truncate(start + length);
+    stored.drain(..start);
+    Ok(Payload::Object(stored))
+}
+
 /// Opens a stored value and decodes it; bytes are taken as text, as old files keep some.
 pub fn open_value(path: &Path, table: Table, key: &[u8], stored: &[u8]) -> Result<Value> {
     match open(path, table, key, stored)? {

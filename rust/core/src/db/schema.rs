@@ -39,7 +39,8 @@ pub struct KvSql {
     pub get: &'static str,
     /// Writes a value over whatever the key held.
     pub put: &'static str,
-    /// Writes a value under a new key, and fails where the key is taken.
+    /// Writes a value under a new key, and fails where the key is taken. `FAIL` in place of `ABORT`
+    /// spares a journal of the statement, which the triggers on the log would make SQLite keep.
     pub insert: &'static str,
     /// Removes a key.
     pub delete: &'static str,
@@ -75,7 +76,7 @@ macro_rules! kv_sql {
                 $table,
                 " (key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
             ),
-            insert: concat!("INSERT INTO ", $table, " (key, value) VALUES (?1, ?2)"),
+            insert: concat!("INSERT OR FAIL INTO ", $table, " (key, value) VALUES (?1, ?2)"),
             delete: concat!("DELETE FROM ", $table, " WHERE key = ?1"),
             scan: concat!("SELECT key, value FROM ", $table, " WHERE key >= ?1 ORDER BY key"),
             keys: concat!("SELECT key FROM ", $table, " WHERE key >= ?1 ORDER BY key"),

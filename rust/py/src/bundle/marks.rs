@@ -44,6 +44,9 @@ enum Part {
     Never,
 }
 
+/// How many messages ahead the processor is told to fetch: they lie scattered over the memory.
+const AHEAD: usize = 12;
+
 /// How deep a message is compared; a deeper one counts as changed.
 const DEPTH: usize = 16;
 
@@ -58,6 +61,7 @@ impl Marks {
         let mut at = 0;
         let known = self.ends.len().min(list.len());
         for (index, end) in self.ends.iter().take(known).enumerate() {
+            prefetch(list, index + AHEAD);
             if !item_is(list, index, |message| self.is_same(message, &mut at, 0)) || at != *end {
                 return index;
             }
@@ -133,6 +137,23 @@ fn is_fixed(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
+}
+
+/// Hints that an item of a list will be looked at soon.
+fn prefetch(list: &Bound<'_, PyList>, index: usize) {
+    #[cfg(all(not(Py_GIL_DISABLED), target_arch = "x86_64"))]
+    if index < list.len() {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let Ok(position) = ffi::Py_ssize_t::try_from(index) else { return };
+        // SAFETY: the index is in range and this thread is attached; the address is only a hint,
+        // from which nothing is read here.
+        unsafe {
+            let item = ffi::PyList_GetItem(list.as_ptr(), position);
+            _mm_prefetch::<_MM_HINT_T0>(item.cast::<i8>());
+        }
+    }
+    #[cfg(not(all(not(Py_GIL_DISABLED), target_arch = "x86_64")))]
+    let _ = (list, index);
 }
 
 /// Asks about one item of a list; one that is gone by now is no match.

@@ -102,7 +102,7 @@ fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<
     if let Some(stored) = row {
         let is_ours = written.is_some_and(|written| written.check == peer::check_of(&stored));
         if id == 0 || !is_ours || written.is_some_and(|written| written.snapshot == id) {
-            return peer::open_conversation(inner, agent, &stored).map(Some);
+            return peer::open_conversation(inner, agent, stored).map(Some);
         }
     }
     match number {

@@ -13,7 +13,7 @@ use super::lag::{joined, lagging};
 use super::load::{self, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
 use crate::bundle::handle::{Inner, Txn};
-use crate::bundle::value::{Payload, open_payload, open_value};
+use crate::bundle::value::{Payload, open_owned, open_value};
 use crate::codec::{Value, msgpack};
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -88,8 +88,8 @@ fn note_written(connection: &Connection, agent: &str, written: Written) -> rusql
 }
 
 /// Opens the peer's row as a conversation.
-pub fn open_conversation(inner: &Inner, agent: &str, stored: &[u8]) -> Result<Conversation> {
-    open_payload(&inner.path, Table::Conversation, agent.as_bytes(), stored).map(Conversation::Whole)
+pub fn open_conversation(inner: &Inner, agent: &str, stored: Vec<u8>) -> Result<Conversation> {
+    open_owned(&inner.path, Table::Conversation, agent.as_bytes(), stored).map(Conversation::Whole)
 }
 
 /// Whether the peer's row, where there is one, still holds what we wrote.
