@@ -5,11 +5,14 @@
 //! whoever put it together. The objects are kept alive here, so that an address is never another
 //! object's. A message that was changed in place differs in some part, and is packed again.
 //!
-//! The comparison is made for every message at every save, so it touches no reference count and no
-//! object but the dicts and lists: what they hold is compared by address.
+//! The comparison touches no reference count and no object but the dicts and lists: what they hold is
+//! compared by address. Of a list longer than any model reads, a save looks into the newest messages
+//! and into a part of the older ones, in turn; the others count as unchanged when they are the same
+//! objects. What that passes over is looked at before a flush, a close or a read ([`PyBundle::settle`]).
 
 use std::sync::PoisonError;
 
+use amberlog_core::bundle::Tag;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -29,6 +32,14 @@ pub(super) struct Marks {
     kept: Vec<Py<PyAny>>,
     /// How many objects are kept for the messages up to each.
     keeps: Vec<usize>,
+    /// The address of each message.
+    addresses: Vec<usize>,
+    /// The list that was saved last, and with which tag.
+    pub(super) last: Option<(Py<PyList>, Tag)>,
+    /// Where the part of the older messages begins that is looked into next.
+    turn: usize,
+    /// Whether some of the messages were passed over.
+    pub(super) is_partial: bool,
 }
 
 /// One step through a message.
@@ -44,8 +55,8 @@ enum Part {
     Never,
 }
 
-/// How many messages ahead the processor is told to fetch: they lie scattered over the memory.
-const AHEAD: usize = 12;
+/// How many of the newest messages, and of the older ones in turn, one save looks into.
+const LOOKED_INTO: usize = 1024;
 
 /// How deep a message is compared; a deeper one counts as changed.
 const DEPTH: usize = 16;
@@ -56,13 +67,37 @@ impl Marks {
         self.ends.len()
     }
 
-    /// How many messages of `list`, from the first, are unchanged.
-    pub(super) fn unchanged(&self, list: &Bound<'_, PyList>) -> usize {
-        let mut at = 0;
+    /// How many messages of `list`, from the first, are unchanged as far as one save looks.
+    pub(super) fn unchanged(&mut self, list: &Bound<'_, PyList>) -> usize {
         let known = self.ends.len().min(list.len());
+        if known <= LOOKED_INTO * 2 {
+            self.is_partial = false;
+            return self.unchanged_where(list, |_| true);
+        }
+        let older = known - LOOKED_INTO;
+        let from = if self.turn < older { self.turn } else { 0 };
+        let part = from..from + LOOKED_INTO;
+        self.turn = part.end;
+        self.is_partial = true;
+        self.unchanged_where(list, |index| index >= older || part.contains(&index))
+    }
+
+    /// How many messages of `list`, from the first, are unchanged, every one looked into.
+    pub(super) fn unchanged_wholly(&self, list: &Bound<'_, PyList>) -> usize {
+        self.unchanged_where(list, |_| true)
+    }
+
+    fn unchanged_where(&self, list: &Bound<'_, PyList>, looks_into: impl Fn(usize) -> bool) -> usize {
+        let known = self.ends.len().min(list.len());
+        let mut start = 0;
         for (index, end) in self.ends.iter().take(known).enumerate() {
-            prefetch(list, index + AHEAD);
-            if !item_is(list, index, |message| self.is_same(message, &mut at, 0)) || at != *end {
+            let mut at = start;
+            start = *end;
+            let is_unchanged = item_is(list, index, |message| {
+                let is_known = message.as_ptr().addr() == self.addresses[index];
+                (is_known && !looks_into(index)) || (self.is_same(message, &mut at, 0) && at == *end)
+            });
+            if !is_unchanged {
                 return index;
             }
         }
@@ -96,6 +131,7 @@ impl Marks {
     pub(super) fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
         self.keeps.truncate(count);
+        self.addresses.truncate(count);
         self.parts.truncate(self.ends.last().copied().unwrap_or(0));
         self.kept.truncate(self.keeps.last().copied().unwrap_or(0));
     }
@@ -103,6 +139,8 @@ impl Marks {
     /// Notes the parts of one more message.
     pub(super) fn push(&mut self, message: &Bound<'_, PyAny>) {
         self.add(message, 0);
+        self.kept.push(message.clone().unbind());
+        self.addresses.push(message.as_ptr().addr());
         self.ends.push(self.parts.len());
         self.keeps.push(self.kept.len());
     }
@@ -137,23 +175,6 @@ fn is_fixed(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
-}
-
-/// Hints that an item of a list will be looked at soon.
-fn prefetch(list: &Bound<'_, PyList>, index: usize) {
-    #[cfg(all(not(Py_GIL_DISABLED), target_arch = "x86_64"))]
-    if index < list.len() {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let Ok(position) = ffi::Py_ssize_t::try_from(index) else { return };
-        // SAFETY: the index is in range and this thread is attached; the address is only a hint,
-        // from which nothing is read here.
-        unsafe {
-            let item = ffi::PyList_GetItem(list.as_ptr(), position);
-            _mm_prefetch::<_MM_HINT_T0>(item.cast::<i8>());
-        }
-    }
-    #[cfg(not(all(not(Py_GIL_DISABLED), target_arch = "x86_64")))]
-    let _ = (list, index);
 }
 
 /// Asks about one item of a list; one that is gone by now is no match.
@@ -218,6 +239,12 @@ impl PyBundle {
         let replaced = all.insert(agent.to_owned(), marks);
         drop(all);
         drop(replaced);
+    }
+
+    /// Agents of whose last list a save passed over some messages.
+    pub(super) fn partial_marks(&self) -> Vec<String> {
+        let all = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|(_, marks)| marks.is_partial).map(|(agent, _)| agent.clone()).collect()
     }
 
     /// Lets go of every object that is kept.

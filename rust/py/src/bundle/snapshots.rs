@@ -45,12 +45,14 @@ impl PyBundle {
             }
         };
         marks.snapshot = saved;
+        marks.last = Some((messages.clone().unbind(), tag));
         self.put_marks(agent, marks);
         Ok(())
     }
 
     #[pyo3(signature = (agent, turn=None))]
     fn load_snapshot(&self, py: Python<'_>, agent: &str, turn: Option<i64>) -> Outcome<Option<Py<PyAny>>> {
+        self.settle(py)?;
         let found = py.detach(|| self.bundle.load_snapshot(agent, turn)).or_raise(py)?;
         match found {
             None => Ok(None),
@@ -100,12 +102,35 @@ impl PyBundle {
         if target.iter().any(|(turn, branch)| *turn <= 0 || *branch <= 0) {
             return Ok(None);
         }
+        self.settle(py)?;
         let found = py.detach(|| self.bundle.load_branch_snapshot(agent, &target)).or_raise(py)?;
         found.map(|record| object(py, &Payload::of(&record))).transpose()
     }
 }
 
 impl PyBundle {
+    /// Looks into every message of the lists that were saved last, and stores what was changed in place.
+    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        for agent in self.partial_marks() {
+            let mut marks = self.take_marks(&agent);
+            let Some((list, tag)) = marks.last.take() else { continue };
+            let list = list.bind(py);
+            let count = marks.len();
+            let keep = marks.unchanged_wholly(list);
+            if keep < count && list.len() >= count {
+                marks.truncate(keep);
+                let saved = list.get_slice(0, count);
+                if let Saved::As(id) = self.save(py, &agent, &saved, &mut marks, &tag)? {
+                    marks.snapshot = id;
+                }
+            }
+            marks.is_partial = false;
+            marks.last = Some((list.clone().unbind(), tag));
+            self.put_marks(&agent, marks);
+        }
+        Ok(())
+    }
+
     /// Packs what the marks do not know and stores the list.
     fn save(
         &self,

@@ -68,20 +68,24 @@ impl PyBundle {
     }
 
     fn flush(&self, py: Python<'_>) -> Outcome<()> {
+        self.settle(py)?;
         py.detach(|| self.bundle.flush()).or_raise(py)
     }
 
     fn checkpoint(&self, py: Python<'_>) -> Outcome<()> {
+        self.settle(py)?;
         py.detach(|| self.bundle.checkpoint()).or_raise(py)
     }
 
     fn close(&self, py: Python<'_>) -> Outcome<()> {
-        self.closed.store(true, Ordering::Release);
+        let settled = if self.closed.swap(true, Ordering::AcqRel) { Ok(()) } else { self.settle(py) };
         self.forget_marks();
-        py.detach(|| self.bundle.close()).or_raise(py)
+        let closed = py.detach(|| self.bundle.close()).or_raise(py);
+        settled.and(closed)
     }
 
     fn backup(&self, py: Python<'_>, path: PathBuf) -> Outcome<()> {
+        self.settle(py)?;
         py.detach(|| self.bundle.backup(&path)).or_raise(py)
     }
 
