@@ -34,6 +34,12 @@ else:
 """
 
 
+def turn_of(state: KVault) -> object:
+    """Returns the turn that the branch of the snapshot names."""
+    branch: object = state["alice:snapshot_branch"]
+    return branch["turn_index"] if isinstance(branch, dict) else None
+
+
 def peer_view(path: Path) -> tuple[int, object, object, object]:
     conversation, state = KVault(str(path), table="conversation"), KVault(str(path), table="state")
     for vault in (conversation, state):
@@ -42,7 +48,7 @@ def peer_view(path: Path) -> tuple[int, object, object, object]:
         return (
             len(conversation["alice"]),
             state["alice:snapshot_event_id"],
-            state["alice:snapshot_branch"]["turn_index"],
+            turn_of(state),
             state["counters:max_event_id"],
         )
     finally:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import final
 
+__all__ = ["Bundle", "open", "pack", "pack_pairs", "seal", "unpack"]
+
 @final
 class Bundle:
     """One session's file, open for writing or for reading. Safe to share between threads.
@@ -117,14 +119,14 @@ class Bundle:
     def keys(
         self,
         table: str,
-        prefix: str | bytes = b"",
+        prefix: str | bytes | None = None,
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[bytes]:
         """Returns the keys that begin with a prefix, in byte order."""
 
     def items(
-        self, table: str, prefix: str | bytes = b"", limit: int | None = None
+        self, table: str, prefix: str | bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, object]]:
         """Returns the keys that begin with a prefix, with their values."""
 

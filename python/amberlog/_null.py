@@ -134,7 +134,7 @@ class NullBundle:
     def keys(
         self,
         table: str,
-        prefix: str | bytes = b"",
+        prefix: str | bytes | None = None,
         limit: int | None = None,
         reverse: bool = False,  # noqa: FBT001, FBT002  # the signature of `_core.Bundle`
     ) -> list[bytes]:
@@ -144,7 +144,7 @@ class NullBundle:
         return []
 
     def items(
-        self, table: str, prefix: str | bytes = b"", limit: int | None = None
+        self, table: str, prefix: str | bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, object]]:
         """Returns no items."""
         del table, prefix, limit
