@@ -77,6 +77,21 @@ print(json.dumps({"kept": kept, "bad": bad, "refused": refused, "each": each_ref
                   "verbs": len(calls), "readable": readable, "found": found}))
 """
 
+SEARCHING_FULL = """
+import json, resource, sys
+from amberlog import SessionStore
+store = SessionStore(sys.argv[1])
+for number in range(60):
+    store.append_event("alice", "text", {"content": f"zebra{number} " + "word " * 400})
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
+found = [hit["meta"]["event_key"] for hit in store.search("zebra7 zebra41")]
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+later = [hit["meta"]["event_key"] for hit in store.search("zebra7 zebra41")]
+store.close()
+print(json.dumps({"found": sorted(found), "later": sorted(later)}))
+"""
+
 CLOSING_FULL = """
 import json, resource, sys
 from amberlog import SessionError, SessionStore
@@ -161,6 +176,15 @@ def check_filled(done: subprocess.CompletedProcess[str], path: Path) -> None:
     assert report["found"] == 5
     assert stored == report["kept"]
     assert not problems
+
+
+def test_a_search_on_a_full_disk_finds_what_the_index_has_no_room_for(path: Path) -> None:
+    done = run(SEARCHING_FULL, path)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout)
+    assert report["found"] == ["alice:e000007", "alice:e000041"]
+    assert report["later"] == report["found"]
 
 
 def test_closing_on_a_full_disk_loses_nothing(path: Path) -> None:

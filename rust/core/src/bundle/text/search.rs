@@ -69,7 +69,14 @@ impl Inner {
         self.check_process(ACTION)?;
         let mut state = self.lock();
         self.commit_batch(&mut state, ACTION)?;
-        self.index_text(&mut state)?;
+        match self.index_text(&mut state) {
+            // The index cannot grow, on a full disk say: what it lacks is indexed in memory.
+            Err(Error::Io { .. }) => {
+                drop(state);
+                return self.search_at_rest(&query, k, filter);
+            }
+            outcome => outcome?,
+        }
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?;
         let found = ask(self, connection, &query, k, filter);
         if !matches!(found, Err(Error::Damaged { .. })) {
@@ -81,7 +88,7 @@ impl Inner {
         ask(self, state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?, &query, k, filter)
     }
 
-    /// Searches a bundle that may not be written: what its index lacks is indexed in memory.
+    /// Searches a bundle that cannot be written: what its index lacks is indexed in memory.
     fn search_at_rest(&self, query: &Query, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
         self.read(ACTION, |connection| {
             let fault = self.fault(ACTION);
