@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,8 @@ from support.kohaku import BY_NAME, SESSIONS, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs" / "lineage.md"
 
 Log = list[dict[str, object]]
 
@@ -168,6 +170,28 @@ def test_a_path_of_tuples_is_a_path() -> None:
     assert lineage.index_parent_paths(events) == lineage.index_parent_paths(stored)
 
 
+def test_each_of_two_compactions_stands_for_what_it_replaced() -> None:
+    def compaction(event_id: int, turn: int) -> dict[str, object]:
+        reach = {"replaced_from_event_id": turn, "replaced_to_event_id": turn}
+        row = {"type": "compact_complete", "summary": f"summary {turn}", "event_id": event_id}
+        return {**row, **reach, "compact_path": [[turn, 1]]}
+
+    events = [ask(1, 1, 1), ask(2, 2, 1), ask(3, 3, 1), compaction(4, 1), compaction(5, 2)]
+
+    told = lineage.replay_conversation(events)
+
+    assert [row["content"] for row in told] == ["summary 1", "summary 2", "question 3.1"]
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(example, str(PAGE), "exec"), {})  # noqa: S102  # our own page
+
+    assert (tmp_path / "branches.kohakutr").exists()
+
+
 def test_jobs_that_still_run_are_left_open() -> None:
     call = {"type": "tool_call", "name": "bash", "call_id": "c1", "args": {}, "event_id": 2}
     events = [ask(1, 1, 1), call]
@@ -225,7 +249,7 @@ VALUES = st.recursive(
 def test_what_a_store_returns_goes_through_unchanged(
     tmp_path_factory: pytest.TempPathFactory, payloads: list[object]
 ) -> None:
-    path: Path = tmp_path_factory.mktemp("any") / "session.kohakutr"
+    path = tmp_path_factory.mktemp("any") / "session.kohakutr"
     with SessionStore(path) as store:
         for number, payload in enumerate(payloads):
             fields = {"payload": payload, "number": number, "content": payload}
