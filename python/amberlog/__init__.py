@@ -1,7 +1,8 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors
+from amberlog import aio, errors, lineage
 from amberlog.errors import (
+    InvalidBranchViewError,
     SessionBusyError,
     SessionClosedError,
     SessionDamagedError,
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Durability",
+    "InvalidBranchViewError",
     "NullSessionStore",
     "Problem",
     "SearchHit",
@@ -40,5 +42,6 @@ __all__ = [
     "aio",
     "errors",
     "iter_kv_keys",
+    "lineage",
     "open_session",
 ]

@@ -1,9 +1,28 @@
-"""The compiled core: one bundle on disk, and the codec of its values."""
+"""The compiled core: one bundle on disk, the codec of its values, and the rules of a log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import final
 
-__all__ = ["Bundle", "open", "pack", "pack_pairs", "seal", "unpack"]
+from amberlog.types import TurnBranches, UserGroups
+
+__all__ = [
+    "Bundle",
+    "branch_metadata",
+    "distinct_events",
+    "finished_events",
+    "live_event_ids",
+    "open",
+    "pack",
+    "pack_pairs",
+    "parent_paths",
+    "replay",
+    "replay_settled",
+    "seal",
+    "selected_branches",
+    "strict_view",
+    "unpack",
+    "user_groups",
+]
 
 @final
 class Bundle:
@@ -217,3 +236,57 @@ def seal(table: str, key: str | bytes, value: object) -> bytes:
 
 def open(table: str, key: str | bytes, stored: bytes) -> object:  # noqa: A001  # its name there
     """Returns the value of a table's stored bytes in any of their forms, checksum verified."""
+
+def replay(
+    events: Iterable[Mapping[str, object]],
+    branch_view: Mapping[int, int] | None = None,
+    include_metadata: bool = False,
+) -> list[dict[str, object]]:
+    """Returns the messages that a view shows of a log."""
+
+def replay_settled(
+    events: Iterable[Mapping[str, object]],
+    branch_view: Mapping[int, int] | None = None,
+    include_metadata: bool = False,
+    interrupted: list[str] | None = None,
+) -> list[dict[str, object]]:
+    """Returns the same, results beside their calls.
+
+    `interrupted`, when given, has calls without a result answered, but for the jobs it names.
+    """
+
+def finished_events(
+    events: Iterable[Mapping[str, object]], live_job_ids: list[str]
+) -> list[dict[str, object]]:
+    """Returns the events with every call announced, and finished but for the jobs named."""
+
+def distinct_events(events: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Returns the events that do not repeat the one before in all but id and time."""
+
+def parent_paths(events: Iterable[Mapping[str, object]]) -> dict[int, list[tuple[int, int]]]:
+    """Returns the parent path of each event that has an id."""
+
+def selected_branches(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, int]:
+    """Returns the branch that is shown of each turn; what a view cannot get is passed over."""
+
+def strict_view(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, int]:
+    """Returns the branch of each turn; raises when a view cannot be met."""
+
+def live_event_ids(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> set[int]:
+    """Returns the ids of the events that a view shows."""
+
+def branch_metadata(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, TurnBranches]:
+    """Returns the branches of each turn that can be seen under a view."""
+
+def user_groups(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, UserGroups]:
+    """Returns the branches of each turn, grouped by what the user said."""

@@ -122,8 +122,8 @@ class SessionWriteError(SessionError):
         self.reason = reason
 
 
-class InvalidBranchViewError(SessionError):
-    """A branch view names a branch that the session does not have."""
+class InvalidBranchViewError(SessionError, ValueError):
+    """A branch view names branches that the session does not have, or not together."""
 
 
 class ForkNotStableError(SessionError):

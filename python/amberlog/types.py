@@ -85,4 +85,52 @@ class SearchHit(TypedDict):
     meta: dict[str, object]
 
 
-__all__ = ["Durability", "EventCallback", "Problem", "SearchHit", "SnapshotInfo", "VerifyReport"]
+class TurnBranches(TypedDict):
+    """The branches of a turn that can be seen from the branches shown before it.
+
+    Attributes:
+        branches: Their numbers, ascending.
+        latest_branch: The highest of them.
+        events_by_branch: The ids of the events on each, in the order of the log.
+    """
+
+    branches: list[int]
+    latest_branch: int
+    events_by_branch: dict[int, list[int]]
+
+
+class UserGroup(TypedDict):
+    """Branches of a turn that begin with the same words of the user.
+
+    Attributes:
+        content: What the user said; a message that is not text in its printed form.
+        branches: The branches, ascending.
+    """
+
+    content: str
+    branches: list[int]
+
+
+class UserGroups(TypedDict):
+    """The groups of a turn: an edit begins a new one, a rerun joins one.
+
+    Attributes:
+        groups: The groups in the order of their first branch.
+        selected_group_idx: Which of them holds the branch that is shown.
+    """
+
+    groups: list[UserGroup]
+    selected_group_idx: int
+
+
+__all__ = [
+    "Durability",
+    "EventCallback",
+    "Problem",
+    "SearchHit",
+    "SnapshotInfo",
+    "TurnBranches",
+    "UserGroup",
+    "UserGroups",
+    "VerifyReport",
+]

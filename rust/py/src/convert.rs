@@ -5,9 +5,11 @@
 mod decode;
 mod encode;
 mod place;
+mod tree;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::{Top, encode, encode_pairs, encode_top};
+pub(crate) use tree::tree;
 
 use amberlog_core::Error;
 use pyo3::PyErr;

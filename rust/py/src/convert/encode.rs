@@ -198,7 +198,7 @@ fn put<'py>(object: &Bound<'py, PyAny>, out: &mut Vec<u8>) -> Outcome<Option<Fra
 // A cast that fails builds its error, with a reference to the type; most values meet several types
 // before their own.
 #[inline]
-fn exact<'a, 'py, T: PyTypeInfo>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, T>> {
+pub(super) fn exact<'a, 'py, T: PyTypeInfo>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, T>> {
     if object.is_exact_instance_of::<T>() { object.cast_exact().ok() } else { None }
 }
 
@@ -225,20 +225,20 @@ fn put_float(number: f64, out: &mut Vec<u8>) -> Outcome<()> {
 // Only exact types are converted, so no code of the caller runs in between: while one thread at a time
 // holds the interpreter the dict stands still.
 #[cfg(not(Py_GIL_DISABLED))]
-type Pairs<'py> = pyo3::types::iter::BoundDictIterator<'py>;
+pub(super) type Pairs<'py> = pyo3::types::iter::BoundDictIterator<'py>;
 
 #[cfg(not(Py_GIL_DISABLED))]
-fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {
+pub(super) fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {
     dict.iter()
 }
 
 // Without the GIL another thread may change the dict at any step, at which its iterator panics; so its
 // items are taken at once, under its lock.
 #[cfg(Py_GIL_DISABLED)]
-type Pairs<'py> = std::vec::IntoIter<(Bound<'py, PyAny>, Bound<'py, PyAny>)>;
+pub(super) type Pairs<'py> = std::vec::IntoIter<(Bound<'py, PyAny>, Bound<'py, PyAny>)>;
 
 #[cfg(Py_GIL_DISABLED)]
-fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {
+pub(super) fn pairs<'py>(dict: &Bound<'py, PyDict>) -> Pairs<'py> {
     let pairs: Vec<_> = dict.items().into_iter().flat_map(|pair| pair.extract()).collect();
     pairs.into_iter()
 }
@@ -275,6 +275,6 @@ fn foreign_key(key: &Bound<'_, PyAny>) -> Refusal {
 }
 
 // A class may have a name that is no text; what kind of thing it is is all that is lost.
-fn type_name(object: &Bound<'_, PyAny>) -> String {
+pub(super) fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string_lossy().into_owned())
 }
