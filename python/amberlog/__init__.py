@@ -2,10 +2,12 @@
 
 from amberlog import aio, errors
 from amberlog.errors import (
+    ForkNotStableError,
     SessionBusyError,
     SessionClosedError,
     SessionDamagedError,
     SessionError,
+    SessionExistsError,
     SessionGoneError,
     SessionLockedError,
     SessionNotFoundError,
@@ -20,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Durability",
+    "ForkNotStableError",
     "NullSessionStore",
     "Problem",
     "SearchHit",
@@ -27,6 +30,7 @@ __all__ = [
     "SessionClosedError",
     "SessionDamagedError",
     "SessionError",
+    "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
     "SessionNotFoundError",
