@@ -291,9 +291,8 @@ class SessionStore(WorkRecords):
             raise TypeError("pending_job_ids must be a collection of ids, not one string")
         path = str(Path(_path_text(target_path)).absolute())
         pending = list(pending_job_ids or ())
-        point = self._bundle.fork_point(path, at_event_id, pending)
         edit = None
-        if mutate is not None and point is not None:
+        if mutate is not None and (point := self._bundle.fork_point(path, at_event_id, pending)):
             key, event = point
             edit = (key, lineage.mutated(event, mutate))
         child = lineage.Child.of(self, at_event_id, mutate, name)

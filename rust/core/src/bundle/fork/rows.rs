@@ -12,7 +12,7 @@ use crate::bundle::ledger::{self, COUNTER_KEY};
 use crate::bundle::value::{Payload, open};
 use crate::codec::{self, msgpack};
 use crate::db::fault::translate;
-use crate::db::open::{self as database, Checkpoint};
+use crate::db::open as database;
 use crate::db::schema::{Group, Table, has_table};
 use crate::error::{Error, Result};
 use crate::model::{EVENT_MARK, parse_numbered};
@@ -48,7 +48,7 @@ pub fn each(
 /// Makes the database of a child at `target`, in one transaction.
 pub fn fill(parent: &Path, from: &Connection, target: &Path, fork: &Fork<'_>) -> Result<()> {
     let fault = |source: rusqlite::Error| translate(target, ACTION, &source);
-    let child = database::writable(target)?;
+    let child = database::aside(target)?;
     child.execute_batch("BEGIN IMMEDIATE").map_err(fault)?;
     let copy = Copying { parent, from, child: &child, target };
     copy.make_tables()?;
@@ -65,8 +65,7 @@ pub fn fill(parent: &Path, from: &Connection, target: &Path, fork: &Fork<'_>) ->
     }
     copy.checks()?;
     child.execute_batch("COMMIT").map_err(fault)?;
-    database::checkpoint(&child, Checkpoint::Truncate).map_err(fault)?;
-    child.close().map_err(|(_, source)| fault(source))
+    database::finish_aside(child).map_err(fault)
 }
 
 /// Two databases, one being made of the other.
