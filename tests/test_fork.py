@@ -12,6 +12,7 @@ import pytest
 from amberlog import (
     ForkNotStableError,
     NullSessionStore,
+    SessionDamagedError,
     SessionExistsError,
     SessionReadOnlyError,
     SessionStore,
@@ -410,11 +411,25 @@ def test_a_damaged_event_stops_the_fork(path: Path, parent: SessionStore, target
     damaged = independent.HEADER + b"\xc1"
     independent.write(path, "events", {"alice:e000001": damaged})
 
-    with SessionStore(path) as store, pytest.raises(Exception, match="damaged"):
+    with SessionStore(path) as store, pytest.raises(SessionDamagedError):
         store.fork(target, at_event_id=POINT)
 
     assert not target.exists()
     assert not list(target.parent.glob(".amberlog-*"))
+
+
+def test_a_parent_that_cannot_note_its_fork_has_none(
+    path: Path, parent: SessionStore, target: Path
+) -> None:
+    parent.write_artifact("a.txt", b"a")
+    parent.close()
+    independent.write(path, "meta", {"forked_children": independent.HEADER + b"\xc1"})
+    before = left_in(target.parent)
+
+    with SessionStore(path) as store, pytest.raises(SessionDamagedError, match="forked_children"):
+        store.fork(target, at_event_id=POINT)
+
+    assert left_in(target.parent) == before
 
 
 def test_a_read_only_session_cannot_be_forked(parent: SessionStore, target: Path) -> None:
