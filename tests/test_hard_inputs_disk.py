@@ -222,6 +222,8 @@ ARGUMENTS: dict[str, object] = {
     "namespace": "alice",
     "query": "word",
     "path": "/nonexistent/copy.kohakutr",
+    "target_path": "/nonexistent/child.kohakutr",
+    "at_event_id": 1,
     "filename": "name",
     "session_id": "id",
     "config_type": "agent",

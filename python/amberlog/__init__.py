@@ -2,11 +2,13 @@
 
 from amberlog import aio, errors, lineage
 from amberlog.errors import (
+    ForkNotStableError,
     InvalidBranchViewError,
     SessionBusyError,
     SessionClosedError,
     SessionDamagedError,
     SessionError,
+    SessionExistsError,
     SessionGoneError,
     SessionLockedError,
     SessionNotFoundError,
@@ -21,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Durability",
+    "ForkNotStableError",
     "InvalidBranchViewError",
     "NullSessionStore",
     "Problem",
@@ -29,6 +32,7 @@ __all__ = [
     "SessionClosedError",
     "SessionDamagedError",
     "SessionError",
+    "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
     "SessionNotFoundError",

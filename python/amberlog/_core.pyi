@@ -216,6 +216,26 @@ class Bundle:
     def close(self) -> None:
         """Flushes, checkpoints, and gives up file and locks. Calling it again does nothing."""
 
+    def fork_point(
+        self, path: str, at_event_id: int, pending: list[str]
+    ) -> tuple[bytes, dict[str, object]] | None:
+        """Checks that a fork can be made; returns key and value of the event at its point."""
+
+    def fork(
+        self,
+        path: str,
+        at_event_id: int,
+        pending: list[str],
+        meta: list[tuple[str, object]],
+        entry: Mapping[str, object],
+        edit: tuple[bytes, Mapping[str, object] | None] | None = None,
+    ) -> Bundle:
+        """Makes a fork with `meta` over the parent's, and returns it open for writing.
+
+        `edit` names the event at the point by its key, with what it becomes or None to leave it
+        out; `entry` is what the parent notes of its child.
+        """
+
     def backup(self, path: str) -> None:
         """Writes a whole copy of the bundle as it stands to a new file."""
 

@@ -274,6 +274,32 @@ class NullBundle:
         del path
         self._check()
 
+    def fork_point(
+        self, path: str, at_event_id: int, pending: list[str]
+    ) -> tuple[bytes, dict[str, object]] | None:
+        """Checks the point as a bundle does; no event is there to return."""
+        del path, pending
+        self._check()
+        if at_event_id < 1 or self._event_id < 1:
+            raise ValueError(f"at_event_id: no event has the id {at_event_id} or a lower one")
+        return None
+
+    def fork(
+        self,
+        path: str,
+        at_event_id: int,
+        pending: list[str],
+        meta: list[tuple[str, object]],
+        entry: Mapping[str, object],
+        edit: tuple[bytes, Mapping[str, object] | None] | None = None,
+    ) -> NullBundle:
+        """Returns a bundle that keeps nothing either, whose ids go on from the point."""
+        del meta, entry, edit
+        self.fork_point(path, at_event_id, pending)
+        child = NullBundle(path)
+        child._event_id = min(at_event_id, self._event_id)
+        return child
+
     def verify(self) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
         """Returns that nothing is there and nothing is wrong."""
         self._check()

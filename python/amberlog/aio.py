@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from amberlog._lineage import Mutation
     from amberlog.types import Durability, EventCallback
 
 P = ParamSpec("P")
@@ -137,6 +138,26 @@ class AsyncSessionStore:
         while page := await asyncio.to_thread(lambda: list(islice(events, PAGE))):
             for event in page:
                 yield event
+
+    async def fork(
+        self,
+        target_path: str | os.PathLike[str],
+        *,
+        at_event_id: int,
+        mutate: Mutation | None = None,
+        name: str | None = None,
+        pending_job_ids: Collection[str] | None = None,
+    ) -> AsyncSessionStore:
+        """Makes a new session of this one and returns it open, as `SessionStore.fork` does."""
+        child = await asyncio.to_thread(
+            self.store.fork,
+            target_path,
+            at_event_id=at_event_id,
+            mutate=mutate,
+            name=name,
+            pending_job_ids=pending_job_ids,
+        )
+        return AsyncSessionStore(child)
 
     append_event = Awaited(SessionStore.append_event)
     append_events = Awaited(SessionStore.append_events)

@@ -101,6 +101,15 @@ class SessionNotFoundError(SessionError, FileNotFoundError):
         self.filename = path
 
 
+class SessionExistsError(SessionError, FileExistsError):
+    """A new session was to get a name that is taken; what is there is left as it is."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message, path=path)
+        # What `except FileExistsError` code expects to find on the error.
+        self.filename = path
+
+
 class SessionWriteError(SessionError):
     """The system refused a read or a write; what the call was to store is not stored.
 
@@ -137,6 +146,7 @@ __all__ = [
     "SessionClosedError",
     "SessionDamagedError",
     "SessionError",
+    "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
     "SessionNotFoundError",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4, uuid5
 
+from amberlog import _lineage as lineage
 from amberlog import artifacts
 from amberlog._core import Bundle
 from amberlog._null import NullBundle
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from amberlog._lineage import Mutation
     from amberlog._null import AnyBundle
     from amberlog.types import Durability
 
@@ -249,6 +251,54 @@ class SessionStore(WorkRecords):
             SessionWriteError: The target exists, or the system refused the write.
         """
         self._bundle.backup(_path_text(path))
+
+    def fork(
+        self,
+        target_path: str | os.PathLike[str],
+        *,
+        at_event_id: int,
+        mutate: Mutation | None = None,
+        name: str | None = None,
+        pending_job_ids: Collection[str] | None = None,
+    ) -> Self:
+        """Makes a new session of this one as it stood at an event, and returns it open.
+
+        The child has the events up to the point under the same keys and ids, the artifacts, and
+        all that is kept by agent, channel or job, whole; snapshots are left out, since they may
+        know of later events, and so are events without an id. It is on disk when the call
+        returns, and this session has a `forked_children` entry for it. Neither changes the other
+        from then on. After an error nothing of the child is left.
+
+        Args:
+            target_path: The new file; parents are created.
+            at_event_id: The last event that is kept.
+            mutate: Called with that event; returns what it is to be in the child, or None to leave
+                it out. `type` and `event_id` need not be returned.
+            name: The child's title.
+            pending_job_ids: Jobs that are running. A fork between the call of one and its result
+                is refused.
+
+        Raises:
+            ValueError: No event has that id or a lower one, or `mutate` changed the id.
+            SessionExistsError: A file, or a non-empty artifacts directory, is there already.
+            ForkNotStableError: A job of `pending_job_ids` was called before the point and has no
+                result there.
+            RuntimeError: `mutate` raised.
+            TypeError: `mutate` returned neither a mapping nor None.
+            SessionReadOnlyError: This session is open for reading, so it cannot note its child.
+        """
+        if isinstance(pending_job_ids, str):
+            raise TypeError("pending_job_ids must be a collection of ids, not one string")
+        path = str(Path(_path_text(target_path)).absolute())
+        pending = list(pending_job_ids or ())
+        edit = None
+        if mutate is not None and (point := self._bundle.fork_point(path, at_event_id, pending)):
+            key, event = point
+            edit = (key, lineage.mutated(event, mutate))
+        child = lineage.Child.of(self, at_event_id, mutate, name)
+        return self._over(
+            self._bundle.fork(path, at_event_id, pending, child.meta(), child.entry(path), edit)
+        )
 
     @property
     def artifacts_dir(self) -> Path:

@@ -72,6 +72,20 @@ pub enum Error {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// A new session was to get a name that is taken.
+    #[error("there is something at `{}` already", path.display())]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// A fork would cut through calls that are still running.
+    #[error("cannot fork `{}`: still running before the point: {what}", path.display())]
+    ForkNotStable {
+        /// The session that was to be forked.
+        path: PathBuf,
+        /// The calls.
+        what: String,
+    },
     /// The operating system or SQLite refused a read or a write; nothing was acknowledged.
     #[error("cannot {action} `{}`: {reason}", path.display())]
     Io {

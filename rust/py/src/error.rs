@@ -54,6 +54,14 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("path", path.to_string_lossy())?;
             "SessionNotFoundError"
         }
+        Error::Exists { path } => {
+            fields.set_item("path", path.to_string_lossy())?;
+            "SessionExistsError"
+        }
+        Error::ForkNotStable { path, .. } => {
+            fields.set_item("path", path.to_string_lossy())?;
+            "ForkNotStableError"
+        }
         Error::BranchView { .. } => "InvalidBranchViewError",
         Error::Io { path, reason, errno, .. } => {
             fields.set_item("path", path.to_string_lossy())?;

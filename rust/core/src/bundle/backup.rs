@@ -40,7 +40,7 @@ impl Inner {
         let from = artifacts_dir(&self.path);
         let artifacts = partial.path().join("artifacts");
         if from.is_dir() && !from.is_symlink() {
-            copy_tree(&from, &artifacts)?;
+            copy_tree(&from, &artifacts, ACTION)?;
         }
         std::fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(fault)?;
         if artifacts.is_dir() {
@@ -64,10 +64,11 @@ fn copy_database(source: &Connection, target: &Path) -> Result<()> {
     copied.and(ended).map_err(fault)
 }
 
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// Copies the files and directories under `from`, on disk when it returns; links are left out.
+pub(super) fn copy_tree(from: &Path, to: &Path, action: &'static str) -> Result<()> {
     let mut left: Vec<(PathBuf, PathBuf)> = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = left.pop() {
-        let fault = |source: std::io::Error| Error::io(&from, ACTION, &source);
+        let fault = |source: std::io::Error| Error::io(&from, action, &source);
         std::fs::create_dir_all(&to).map_err(fault)?;
         for entry in std::fs::read_dir(&from).map_err(fault)? {
             let entry = entry.map_err(fault)?;
@@ -77,6 +78,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
                 left.push((entry.path(), target));
             } else if kind.is_file() {
                 std::fs::copy(entry.path(), &target).map_err(fault)?;
+                std::fs::File::open(&target).and_then(|file| file.sync_all()).map_err(fault)?;
             }
         }
     }

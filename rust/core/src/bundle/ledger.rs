@@ -160,7 +160,8 @@ fn read_space(connection: &Connection, agent: &str) -> rusqlite::Result<Space> {
     })
 }
 
-fn stored_order(connection: &Connection, agent: &str) -> rusqlite::Result<Option<bool>> {
+/// Whether the ids of a log grow with its numbers, where that is known.
+pub fn stored_order(connection: &Connection, agent: &str) -> rusqlite::Result<Option<bool>> {
     if !has_table(connection, "amber_namespace")? || has_foreign(connection)? {
         return Ok(None);
     }

@@ -4,6 +4,7 @@ mod agents;
 mod append;
 mod backup;
 mod create;
+mod fork;
 mod handle;
 mod kv;
 mod ledger;
@@ -21,6 +22,7 @@ mod verify;
 
 pub use self::agents::SubagentRun;
 pub use self::append::Appended;
+pub use self::fork::{Cut, Edit, Fork};
 pub use self::handle::{Durability, Options};
 pub use self::kv::Change;
 pub use self::open::Bundle;

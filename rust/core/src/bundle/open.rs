@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agents::{SubagentRun, with_ts};
 use super::append::Appended;
 use super::create;
+use super::fork::{Cut, Fork};
 use super::handle::{Inner, Options};
 use super::kv::Change;
 use super::read::{Page, Row, Selection};
@@ -68,6 +69,19 @@ impl Bundle {
     /// Copies the bundle with its artifacts to `target`, which must not exist.
     pub fn backup(&self, target: &Path) -> Result<()> {
         self.inner.backup(target)
+    }
+
+    /// Checks that a fork can be made, and returns key and value of the event at its point.
+    pub fn fork_point(&self, target: &Path, cut: &Cut<'_>) -> Result<Option<(Vec<u8>, Payload)>> {
+        self.inner.fork_point(target, cut)
+    }
+
+    /// Makes a fork of the session and opens it for writing; costs one pass over the rows.
+    ///
+    /// The child is on disk when this returns, and the parent knows of it. After an error nothing of
+    /// the child remains.
+    pub fn fork(&self, fork: &Fork<'_>, clock: Box<dyn Clock>) -> Result<Self> {
+        Ok(Self { inner: self.inner.fork(fork, clock)? })
     }
 
     /// Looks at every row and reports what is damaged.

@@ -51,6 +51,24 @@ pub fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))
 }
 
+/// Opens a new file that nobody knows of yet: without a log and without a sync, since what is not
+/// finished of it is thrown away.
+pub fn aside(path: &Path) -> Result<Connection> {
+    let connection = untouched(path)?;
+    let pragmas = format!(
+        "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; \
+         PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY;"
+    );
+    connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
+    Ok(connection)
+}
+
+/// Makes a file that was written aside one that is used with a log, and closes it.
+pub fn finish_aside(connection: Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA journal_mode=WAL;")?;
+    connection.close().map_err(|(_, source)| source)
+}
+
 /// Opens a second connection that reads what the writer of this process commits.
 pub fn reader(path: &Path) -> Result<Connection> {
     let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -5,6 +5,6 @@ mod key;
 
 pub use event::{Draft, Stamps};
 pub use key::{
-    EventId, MESSAGE_MARK, Namespace, attached_parts, channel_key, event_key, event_prefix, message_prefix,
-    parse_numbered, rollup_key,
+    EVENT_MARK, EventId, MESSAGE_MARK, Namespace, attached_parts, channel_key, event_key, event_prefix,
+    message_prefix, parse_numbered, rollup_key,
 };

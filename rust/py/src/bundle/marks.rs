@@ -112,11 +112,13 @@ impl Marks {
             Part::Never => false,
             Part::Dict(pairs) => {
                 let Ok(dict) = value.cast_exact::<PyDict>() else { return false };
-                dict.len() == pairs
-                    && depth < DEPTH
+                let mut left = pairs;
+                depth < DEPTH
                     && every_pair(&dict, |key, value| {
-                        self.is_same(key, at, depth) && self.is_same(value, at, depth + 1)
+                        left = left.wrapping_sub(1);
+                        left < pairs && self.is_same(key, at, depth) && self.is_same(value, at, depth + 1)
                     })
+                    && left == 0
             }
             Part::List(items) => {
                 let Ok(list) = value.cast_exact::<PyList>() else { return false };

@@ -4,6 +4,7 @@
 
 mod agents;
 mod draft;
+mod fork;
 mod log;
 mod marks;
 mod snapshots;

@@ -15,7 +15,7 @@ fn table(name: &str) -> PyResult<Table> {
     Table::named(name).ok_or_else(|| PyValueError::new_err(format!("table: there is no table `{name}`")))
 }
 
-fn payload(value: &Bound<'_, PyAny>) -> PyResult<Payload> {
+pub(super) fn payload(value: &Bound<'_, PyAny>) -> PyResult<Payload> {
     let mut body = Vec::new();
     Ok(match convert::encode_top(value, &mut body).or_raise(value.py())? {
         Top::Object => Payload::Object(body),

@@ -17,7 +17,7 @@ use crate::error::{Outcome, Raise};
 type Problem = (String, String, String);
 
 impl PyBundle {
-    fn of(bundle: Bundle) -> Self {
+    pub(super) fn of(bundle: Bundle) -> Self {
         Self { bundle, closed: AtomicBool::new(false), marks: Mutex::new(HashMap::new()) }
     }
 }

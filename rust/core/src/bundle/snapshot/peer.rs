@@ -259,7 +259,7 @@ fn newest_record(inner: &Inner, connection: &Connection, agent: &str) -> Result<
 pub fn refresh_if_due(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let head = head_of(txn, agent)?;
     let total: usize = head.sizes.iter().sum();
-    if total <= SMALL || head.unseen_bytes * 2 > head.peer_bytes {
+    if total <= SMALL || head.unseen_bytes > head.peer_bytes {
         return refresh(txn, agent);
     }
     Ok(())
@@ -306,12 +306,15 @@ fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<(
     if let Some(path) = tag.lineage() {
         let mut records = stored_records(txn.inner, txn.connection, agent)?;
         records.retain(|record| record_path(record).is_some_and(|other| !is_one_line(&other, &path)));
-        if body.len() <= RECORDED {
-            let messages = msgpack::decode(body).unwrap_or(Value::Nil);
-            records.push(branch_record(&path, tag, messages));
+        let own = (body.len() <= RECORDED).then(|| packed_record(&path, tag, body));
+        let mut packed = Vec::new();
+        msgpack::put_list_header(&mut packed, records.len() + usize::from(own.is_some()));
+        for record in &records {
+            msgpack::put_value(&mut packed, record);
         }
+        packed.extend(own.into_iter().flatten());
         let state = tag.compact_state();
-        put(txn, &slot(agent, "branch_snapshots"), &Value::List(records))?;
+        put_packed(txn, &slot(agent, "branch_snapshots"), packed)?;
         put(txn, &slot(agent, "snapshot_branch"), &tag.branch_value())?;
         for name in ["compact_count", "last_compact_time"] {
             put(txn, &slot(agent, name), state.get(name).unwrap_or(&Value::Int(0)))?;
@@ -327,10 +330,33 @@ fn put_slots(txn: &mut Txn<'_>, agent: &str, tag: &Tag, body: &[u8]) -> Result<(
     put(txn, &slot(agent, "snapshot_event_id"), &Value::Int(*watermark))
 }
 
+/// The record of a branch whose messages are packed already, so that they need no tree.
+fn packed_record(path: &Path, tag: &Tag, messages: &[u8]) -> Vec<u8> {
+    let record = branch_record(path, tag, Value::Nil);
+    let fields = record.as_map().unwrap_or_default();
+    let mut packed = Vec::with_capacity(messages.len() + 256);
+    msgpack::put_map_header(&mut packed, fields.len());
+    for (name, value) in fields {
+        msgpack::put_str(&mut packed, name);
+        if name == "messages" {
+            packed.extend_from_slice(messages);
+        } else {
+            msgpack::put_value(&mut packed, value);
+        }
+    }
+    packed
+}
+
 fn put(txn: &mut Txn<'_>, key: &[u8], value: &Value) -> Result<()> {
+    let mut packed = Vec::new();
+    msgpack::put_value(&mut packed, value);
+    put_packed(txn, key, packed)
+}
+
+fn put_packed(txn: &mut Txn<'_>, key: &[u8], packed: Vec<u8>) -> Result<()> {
     let fault = txn.fault(ACTION);
     txn.ensure_table(Table::State).map_err(&fault)?;
-    let payload = Payload::of(value);
+    let payload = Payload::Object(packed);
     txn.connection
         .prepare_cached(Table::State.sql().put)
         .and_then(|mut upsert| upsert.execute((key, payload.seal(Table::State, key).as_ref())))
