@@ -35,24 +35,30 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     }
     let lock = if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
     let lease = registry::open_store(&path);
-    let sql_fault = |source: rusqlite::Error| translate(&path, ACTION, &source);
-    let is_hot = std::fs::metadata(wal_of(&path)).is_ok_and(|log| log.len() > 0);
-    let connection = open::untouched(&path)?;
-    if connection.is_readonly("main").map_err(sql_fault)? {
-        return Err(Error::ReadOnly { path, action: "open for writing" });
-    }
+    let connection = open::patiently(|| connect(&path))?;
     let lease = if is_new { registry::open_store(&path) } else { lease };
-    // A file that is refused keeps its log too: the connection that looked at it would write it back.
-    open::keep_log(&connection, is_hot).map_err(sql_fault)?;
-    look_at_tables(&path, &connection)?;
-    open::keep_log(&connection, false).map_err(sql_fault)?;
-    open::prepare(&connection, &path)?;
     if is_new {
         std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
     }
     let state =
         State { connection: Some(connection), lock: Some(lock), lease: Some(lease), ..State::default() };
     Ok(build(path, options, None, clock, state))
+}
+
+/// Opens a connection that may write, once the file has been found to be a session's.
+fn connect(path: &Path) -> Result<Connection> {
+    let fault = |source: rusqlite::Error| translate(path, ACTION, &source);
+    let is_hot = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
+    let connection = open::untouched(path)?;
+    if connection.is_readonly("main").map_err(fault)? {
+        return Err(Error::ReadOnly { path: path.to_owned(), action: "open for writing" });
+    }
+    // A file that is refused keeps its log too: the connection that looked at it would write it back.
+    open::keep_log(&connection, is_hot).map_err(fault)?;
+    look_at_tables(path, &connection)?;
+    open::keep_log(&connection, false).map_err(fault)?;
+    open::prepare(&connection, path)?;
+    Ok(connection)
 }
 
 /// Opens `path` for reading only; nothing is made or changed.

@@ -20,6 +20,21 @@ const PAGE_SIZE: u32 = 1024;
 const LOG_LIMIT: u32 = 4 << 20;
 const STATEMENTS: usize = 96;
 
+/// Tries until nobody is in the way, or for as long as a writer waits.
+///
+/// Two processes that make one file at once both turn it to write-ahead mode, and SQLite tells one of
+/// them that it is busy without asking the busy handler. That one must start over with a new connection.
+pub fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let started = Instant::now();
+    loop {
+        match attempt() {
+            Err(Error::Busy { .. }) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Opens `path` for reading and writing, making the file where there is none.
 pub fn writable(path: &Path) -> Result<Connection> {
     let connection = untouched(path)?;
