@@ -2,9 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::append::insert_next;
 use super::handle::Inner;
 use super::kv::{get_in, items_in};
-use super::ledger::{last_number, last_number_by_scan};
+use super::ledger::last_number;
 use super::read::Selection;
 use super::value::{Payload, key_text};
 use crate::codec::{Value, msgpack};
@@ -83,26 +84,10 @@ impl Inner {
             txn.ensure_table(Table::Channels).map_err(&fault)?;
             let space = Namespace::messages(channel);
             let last = last_number(txn.connection, &space, Table::Channels, 0).map_err(&fault)?;
-            let mut number = last.map_or(0, |last| last + 1);
-            loop {
-                let key = space.key(number);
-                let stored = crate::codec::seal(Table::Channels.name(), &key, &body);
-                let inserted = txn
-                    .connection
-                    .prepare_cached(Table::Channels.sql().insert)
-                    .and_then(|mut insert| insert.execute((&key, &stored)));
-                match inserted {
-                    Ok(_) => return Ok(key),
-                    Err(source)
-                        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
-                    {
-                        let last =
-                            last_number_by_scan(txn.connection, &space, Table::Channels).map_err(&fault)?;
-                        number = last.map_or(0, |last| last + 1).max(number + 1);
-                    }
-                    Err(source) => return Err(fault(source)),
-                }
-            }
+            let mut next = last.map_or(0, |last| last + 1);
+            let mut insert = txn.connection.prepare_cached(Table::Channels.sql().insert).map_err(&fault)?;
+            insert_next(txn.connection, &mut insert, Table::Channels, &space, &mut next, &body)
+                .map_err(&fault)
         })
     }
 

@@ -146,7 +146,7 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     if space.next == 0 {
         ledger::register(connection, agent, Some(true)).map_err(fault)?;
     }
-    let log = Log { connection, agent, space: Namespace::events(agent) };
+    let log = Namespace::events(agent);
     let mut insert = connection.prepare_cached(Table::Events.sql().insert).map_err(fault)?;
     let mut appended = Vec::with_capacity(drafts.len());
     let mut branches = Vec::new();
@@ -154,8 +154,9 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     for draft in drafts {
         let id = draft.given_id.unwrap_or(max_id + 1);
         let body = assemble(draft, id, now);
-        let key = log.insert(&mut insert, space, &body).map_err(fault)?;
-        log.note(space, id).map_err(fault)?;
+        let key = insert_next(connection, &mut insert, Table::Events, &log, &mut space.next, &body)
+            .map_err(fault)?;
+        note_id(connection, agent, space, id).map_err(fault)?;
         let turn = draft.stamps.turn_index.or(draft.own_turn);
         space.last_turn = turn.or(space.last_turn);
         if counts_branches
@@ -178,49 +179,42 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     Ok((appended, has_given))
 }
 
-/// The log that events are appended to.
-struct Log<'a> {
-    connection: &'a Connection,
-    agent: &'a str,
-    space: Namespace,
+/// Stores a row under the next free number of `space`; nothing is ever overwritten.
+pub(super) fn insert_next(
+    connection: &Connection,
+    insert: &mut CachedStatement<'_>,
+    table: Table,
+    space: &Namespace,
+    next: &mut u64,
+    body: &[u8],
+) -> rusqlite::Result<Vec<u8>> {
+    loop {
+        let key = space.key(*next);
+        match insert.execute((&key, codec::seal(table.name(), &key, body))) {
+            Ok(_) => {
+                *next += 1;
+                return Ok(key);
+            }
+            // The numbers in use have gaps.
+            Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                let last = last_number_by_scan(connection, space, table)?;
+                *next = last.map_or(0, |last| last + 1).max(*next + 1);
+            }
+            Err(source) => return Err(source),
+        }
+    }
 }
 
-impl Log<'_> {
-    /// Stores an event under the next free number; nothing is ever overwritten.
-    fn insert(
-        &self,
-        insert: &mut CachedStatement<'_>,
-        space: &mut Space,
-        body: &[u8],
-    ) -> rusqlite::Result<Vec<u8>> {
-        loop {
-            let key = self.space.key(space.next);
-            match insert.execute((&key, codec::seal(Table::Events.name(), &key, body))) {
-                Ok(_) => {
-                    space.next += 1;
-                    return Ok(key);
-                }
-                // The numbers of this log have gaps.
-                Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                    let last = last_number_by_scan(self.connection, &self.space, Table::Events)?;
-                    space.next = last.map_or(0, |last| last + 1).max(space.next + 1);
-                }
-                Err(source) => return Err(source),
-            }
-        }
+/// Notes the id of the last event, and whether ids still grow with the numbers.
+fn note_id(connection: &Connection, agent: &str, space: &mut Space, id: i64) -> rusqlite::Result<()> {
+    if id <= space.last_id && space.ordered != Some(false) {
+        connection
+            .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")?
+            .execute([agent])?;
+        space.ordered = Some(false);
     }
-
-    /// Notes the id of the last event, and whether ids still grow with the numbers.
-    fn note(&self, space: &mut Space, id: i64) -> rusqlite::Result<()> {
-        if id <= space.last_id && space.ordered != Some(false) {
-            self.connection
-                .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")?
-                .execute([self.agent])?;
-            space.ordered = Some(false);
-        }
-        space.last_id = space.last_id.max(id);
-        Ok(())
-    }
+    space.last_id = space.last_id.max(id);
+    Ok(())
 }
 
 /// Puts payload and stamps together: the payload's fields first, in the caller's order.

@@ -86,7 +86,10 @@ pub fn finish_aside(connection: Connection) -> rusqlite::Result<()> {
 
 /// Opens a second connection that reads what the writer of this process commits.
 pub fn reader(path: &Path) -> Result<Connection> {
-    let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    read_only(connect(path, path, OpenFlags::SQLITE_OPEN_READ_ONLY)?, path)
+}
+
+fn read_only(connection: Connection, path: &Path) -> Result<Connection> {
     connection
         .execute_batch("PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
         .map_err(|source| translate(path, "open", &source))?;
@@ -105,11 +108,7 @@ pub fn checkpointer(path: &Path) -> Result<Connection> {
 /// Opens a file that nobody writes while it is read: no lock is taken and no file made beside it.
 pub fn immutable(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let connection = connect(&immutable_uri(path), path, flags)?;
-    connection
-        .execute_batch("PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;")
-        .map_err(|source| translate(path, "open", &source))?;
-    Ok(connection)
+    read_only(connect(&immutable_uri(path), path, flags)?, path)
 }
 
 /// Opens a database that lives in memory alone.
