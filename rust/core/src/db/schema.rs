@@ -233,6 +233,11 @@ impl Group {
 
 /// Whether the file has a table of that name.
 pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    // What the connection remembers of the file can lack a table that another one has made since; no
+    // table is ever taken away.
+    if connection.table_exists(Some("main"), name)? {
+        return Ok(true);
+    }
     connection
         .prepare_cached("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?
         .query_row([name], |_| Ok(()))
