@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import final
 
-from amberlog.types import TurnBranches, UserGroups
+from amberlog.types import TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
     "Bundle",
+    "announced_events",
+    "branch_choices",
     "branch_metadata",
+    "compact_rules",
+    "covered_event_ids",
     "distinct_events",
     "finished_events",
     "live_event_ids",
@@ -276,9 +280,31 @@ def replay_settled(
     """
 
 def finished_events(
-    events: Iterable[Mapping[str, object]], live_job_ids: list[str]
+    events: Iterable[Mapping[str, object]], live_job_ids: list[str], covered: set[int] = ...
 ) -> list[dict[str, object]]:
-    """Returns the events with every call announced, and finished but for the jobs named."""
+    """Returns the events with every call announced, and finished but for the jobs named.
+
+    The calls of events in `covered` stay as they are.
+    """
+
+def announced_events(
+    events: Iterable[Mapping[str, object]], covered: set[int] = ...
+) -> list[dict[str, object]]:
+    """Returns the events with every call announced, but for those of events in `covered`."""
+
+def compact_rules(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> list[
+    tuple[
+        int, int, list[tuple[int, int]] | None, str, list[tuple[int, int]] | None, bool, list[int]
+    ]
+]:
+    """Returns the summaries that stand under a view, in the order of `CompactRule`'s fields."""
+
+def covered_event_ids(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> set[int]:
+    """Returns the ids of the events that a summary stands for under a view."""
 
 def distinct_events(events: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
     """Returns the events that do not repeat the one before in all but id and time."""
@@ -305,6 +331,11 @@ def branch_metadata(
     events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
 ) -> dict[int, TurnBranches]:
     """Returns the branches of each turn that can be seen under a view."""
+
+def branch_choices(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, TurnChoices]:
+    """Returns all branches of each turn with their paths; raises when a view cannot be met."""
 
 def user_groups(
     events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None

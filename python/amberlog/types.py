@@ -99,6 +99,58 @@ class TurnBranches(TypedDict):
     events_by_branch: dict[int, list[int]]
 
 
+class BranchChoice(TypedDict):
+    """A branch of a turn, whether it can be seen or not.
+
+    Attributes:
+        branch_id: Its number.
+        parent_branch_paths: The paths of `[turn, branch]` pairs that its user events state.
+        selected: Whether it is the one that is shown.
+    """
+
+    branch_id: int
+    parent_branch_paths: list[list[list[int]]]
+    selected: bool
+
+
+class TurnChoices(TypedDict):
+    """All branches of a turn.
+
+    Attributes:
+        branches: The branches, ascending.
+        latest: The highest of their numbers.
+        selected: The number of the one that is shown; None when none is.
+    """
+
+    branches: list[BranchChoice]
+    latest: int
+    selected: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRule:
+    """A summary and the events that it replaces.
+
+    Attributes:
+        replaced_from: The first event id of the range that it replaces.
+        replaced_to: The last event id of that range.
+        path: The turns and branches of which it replaces the events of the range; None when it
+            replaces all of them.
+        summary: The text that stands for them.
+        source_path: The turns and branches that it was made from; None when nobody knows.
+        source_recorded: Whether its event says what it was made from.
+        result_event_ids: Results outside of the range that it tells of.
+    """
+
+    replaced_from: int
+    replaced_to: int
+    path: frozenset[tuple[int, int]] | None
+    summary: str
+    source_path: frozenset[tuple[int, int]] | None
+    source_recorded: bool
+    result_event_ids: frozenset[int]
+
+
 class UserGroup(TypedDict):
     """Branches of a turn that begin with the same words of the user.
 
@@ -124,12 +176,15 @@ class UserGroups(TypedDict):
 
 
 __all__ = [
+    "BranchChoice",
+    "CompactRule",
     "Durability",
     "EventCallback",
     "Problem",
     "SearchHit",
     "SnapshotInfo",
     "TurnBranches",
+    "TurnChoices",
     "UserGroup",
     "UserGroups",
     "VerifyReport",

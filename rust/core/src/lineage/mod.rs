@@ -5,6 +5,7 @@
 mod announce;
 mod arguments;
 mod branch;
+mod choices;
 mod chosen;
 mod compaction;
 mod cover;
@@ -24,11 +25,14 @@ mod tool;
 pub mod usage;
 mod view;
 
+pub use choices::{BranchChoice, TurnChoices, project_branch_metadata};
+pub use compaction::Rule;
+pub use cover::{compact_covered_event_ids, compact_rules};
 pub use dedupe::dedupe_adjacent;
 pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, collect_user_groups};
 pub use log::{Log, select_live_event_ids};
 pub use pairing::{Repair, pair_tool_calls};
 pub use path::ParentPaths;
 pub use replay::{replay_conversation, replay_with_settled_tools};
-pub use resumable::{normalize_resumable_events, resumable_events};
+pub use resumable::{announced_events, normalize_resumable_events, resumable_events};
 pub use view::{View, parse_view, resolve_branch_view_strict};
