@@ -15,6 +15,7 @@ from amberlog.errors import (
     SessionReadOnlyError,
     SessionVersionError,
     SessionWriteError,
+    UnknownPeerError,
 )
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
 from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
@@ -41,6 +42,7 @@ __all__ = [
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "UnknownPeerError",
     "VerifyReport",
     "__version__",
     "aio",

@@ -44,6 +44,7 @@ class StoreHandle:
     """
 
     def __init__(self, bundle: AnyBundle) -> None:
+        bundle = self._around(bundle)
         self._bundle = bundle
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -190,6 +191,10 @@ class StoreHandle:
         if update_status and not self.readonly:
             steps.insert(0, self._pause)
         _take_all(steps)
+
+    def _around(self, bundle: AnyBundle) -> AnyBundle:
+        """Returns what the store works on; a drop-in store puts its own contract around it."""
+        return bundle
 
     def _pause(self) -> None:
         """What marks the session as paused when it closes."""

@@ -139,6 +139,20 @@ class ForkNotStableError(SessionError):
     """A call that is still running lies before the point where the session was to fork."""
 
 
+class UnknownPeerError(SessionError, ValueError):
+    """There are no drop-in modules for a package of that name.
+
+    Attributes:
+        peer: The name that was given.
+        known: The packages that there are drop-in modules for.
+    """
+
+    def __init__(self, message: str, *, peer: str, known: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.peer = peer
+        self.known = known
+
+
 __all__ = [
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -153,4 +167,5 @@ __all__ = [
     "SessionReadOnlyError",
     "SessionVersionError",
     "SessionWriteError",
+    "UnknownPeerError",
 ]
