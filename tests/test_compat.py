@@ -224,6 +224,24 @@ def test_a_caller_keeps_the_dict_that_it_gave(path: Path) -> None:
         assert given == {"content": "hello", "pair": (1, 2)}
 
 
+def test_a_read_sees_what_was_submitted_before_it(path: Path) -> None:
+    with SessionStore(path) as store:
+        for number in range(200):
+            store.submit(store.append_event, "alice", "text", {"number": number})
+
+        assert [event["number"] for event in store.get_events("alice")] == list(range(200))
+
+
+def test_work_that_was_submitted_may_read(path: Path) -> None:
+    with SessionStore(path) as store:
+        store.append_event("alice", "text", {"content": "one"})
+
+        first = store.submit(store.get_events, "alice")
+        second = store.submit(lambda: first.result() + store.get_events("alice"))
+
+        assert len(second.result(timeout=60)) == 2
+
+
 def test_the_peers_own_modules_find_the_attributes_they_use(path: Path) -> None:
     closed: list[str] = []
     store = SessionStore(path)

@@ -1,4 +1,4 @@
-"""A bundle that stores tuples as lists, as the peers do, instead of refusing them."""
+"""A bundle by the contract of a peer's store: looser values, and reads that see submitted work."""
 
 from __future__ import annotations
 
@@ -15,21 +15,52 @@ T = TypeVar("T")
 _WRITES = frozenset(
     {"append", "append_many", "append_message", "fork", "put", "put_across", "save_snapshot"}
 )
+_READS = frozenset(
+    {
+        "all_events",
+        "count",
+        "event_by_id",
+        "events",
+        "find_subagent_run",
+        "get",
+        "items",
+        "keys",
+        "load_branch_snapshot",
+        "load_snapshot",
+        "max_branch_id",
+        "messages",
+        "namespaces",
+        "resumable_events",
+        "rollups",
+        "search",
+        "snapshots",
+        "subagent_runs",
+        "token_usage",
+        "token_usage_all_loops",
+    }
+)
 
 
 class RelaxedBundle:
-    """Everything that a bundle is, with looser values.
+    """Everything that a bundle is, with looser values and patient reads.
 
     Values go in as they are, and once more with lists for their tuples when the core refuses their
     types. What is refused is refused before anything is written, so nothing is stored twice, and
     values without tuples cost nothing more.
+
+    Args:
+        bundle: The bundle.
+        settle: What is called before each read.
     """
 
-    def __init__(self, bundle: AnyBundle) -> None:
+    def __init__(self, bundle: AnyBundle, settle: Callable[[], None]) -> None:
         self._bundle = bundle
+        self._settle = settle
 
     def __getattr__(self, name: str) -> object:
         verb = getattr(self._bundle, name)
+        if name in _READS:
+            self._settle()
         return partial(_relaxed, verb) if name in _WRITES else verb
 
 

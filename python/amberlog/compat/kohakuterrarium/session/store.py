@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, cast
+import threading
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 import amberlog.session
 from amberlog import errors
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from amberlog._null import AnyBundle
     from amberlog.types import Durability
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A call that itself waits for the thread that reads must not keep that thread for ever.
+_PATIENCE_S = 1.0
+
 # The peer's readers ask it for a store that holds a file, before they open the file themselves.
 _REGISTRY = "kohakuterrarium.session.open_registry"
 
@@ -25,8 +33,12 @@ _REGISTRY = "kohakuterrarium.session.open_registry"
 class SessionStore(amberlog.session.SessionStore):
     """`amberlog.SessionStore` with what code written for the peer expects of it.
 
-    Tuples are stored as lists instead of refused. The attributes with an underscore are those that
-    the peer's own modules use. Whoever asks the peer for the open store of a file is given it.
+    Tuples are stored as lists instead of refused. A read waits, at most a second, for the calls
+    that were submitted before: the peer's recorder writes through `submit`, and its reads are slow
+    enough to come after that as a rule, which is what the code that reads relies on.
+
+    The attributes with an underscore are those that the peer's own modules use. Whoever asks the
+    peer for the open store of a file is given it.
 
     Args:
         path: The file; it is created with its parents when it is missing.
@@ -39,6 +51,8 @@ class SessionStore(amberlog.session.SessionStore):
     Raises:
         SessionLockedError: Somebody else holds the writer lock.
     """
+
+    _submitted: Future[object] | None = None
 
     def __init__(
         self,
@@ -64,6 +78,12 @@ class SessionStore(amberlog.session.SessionStore):
                 error.message, path=error.path, holder_pid=error.holder_pid
             ) from error
 
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Runs a call on the store's one worker thread, as `amberlog.SessionStore.submit` does."""
+        future = super().submit(fn, *args, **kwargs)
+        self._submitted = cast("Future[object]", future)
+        return future
+
     def close(self, update_status: bool = True) -> None:  # noqa: FBT001, FBT002  # as the peer's
         """Closes the session, as `amberlog.SessionStore.close` does."""
         if registry := sys.modules.get(_REGISTRY):
@@ -73,7 +93,14 @@ class SessionStore(amberlog.session.SessionStore):
     def _around(self, bundle: AnyBundle) -> AnyBundle:
         if registry := sys.modules.get(_REGISTRY):
             registry.register_open_store(bundle.path, self)
-        return cast("AnyBundle", RelaxedBundle(bundle))
+        return cast("AnyBundle", RelaxedBundle(bundle, self._settle))
+
+    def _settle(self) -> None:
+        """Waits for what was submitted; the worker itself never waits for its own queue."""
+        last = self._submitted
+        if last is None or last.done() or threading.get_ident() == self._worker_thread:
+            return
+        wait([last], _PATIENCE_S)
 
     @property
     def _path(self) -> str:
@@ -89,7 +116,7 @@ class SessionStore(amberlog.session.SessionStore):
 
     def _ensure_affinity(self) -> None:
         # The worker is made by the first call that it gets.
-        self._check_open()
+        self._check_accepting()
 
     def _iter_events(
         self, agent: str, since_event_id: int | None = None
