@@ -5,6 +5,7 @@ mod codec;
 mod convert;
 mod error;
 mod lineage;
+mod migrate;
 
 /// What `python/amberlog` is built on; not for users.
 #[pyo3::pymodule]
@@ -18,4 +19,6 @@ mod _core {
         branch_metadata, distinct_events, finished_events, live_event_ids, parent_paths, replay,
         replay_settled, selected_branches, strict_view, user_groups,
     };
+    #[pymodule_export]
+    use super::migrate::migrate;
 }

@@ -24,6 +24,7 @@ mod tool;
 pub mod usage;
 mod view;
 
+pub(crate) use arguments::arguments;
 pub use dedupe::dedupe_adjacent;
 pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, collect_user_groups};
 pub use log::{Log, select_live_event_ids};
