@@ -15,6 +15,7 @@ __all__ = [
     "distinct_events",
     "finished_events",
     "live_event_ids",
+    "migrate",
     "open",
     "pack",
     "pack_pairs",
@@ -341,3 +342,9 @@ def user_groups(
     events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
 ) -> dict[int, UserGroups]:
     """Returns the branches of each turn, grouped by what the user said."""
+
+def migrate(source: str, target: str, migrated_at: str, dry_run: bool) -> dict[str, object]:
+    """Makes a session in the present format of one of the first, and returns what was counted.
+
+    With `dry_run` nothing is written. A target that is there stays, and is reported as reused.
+    """

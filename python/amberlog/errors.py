@@ -153,9 +153,27 @@ class UnknownPeerError(SessionError, ValueError):
         self.known = known
 
 
+class SessionMigrationError(SessionError, ValueError):
+    """An old session holds what cannot be told apart; it is as it was, and nothing was made."""
+
+
+class AlreadyAttachedError(SessionError):
+    """The agent is attached to another session: detach it there first."""
+
+
+class NotAttachedError(SessionError):
+    """The agent is not attached to this session."""
+
+
+class SessionNotResumableError(SessionError, ValueError):
+    """The session was retired for another one, which cannot be had; or its meta is of no use."""
+
+
 __all__ = [
+    "AlreadyAttachedError",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
@@ -163,7 +181,9 @@ __all__ = [
     "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
+    "SessionMigrationError",
     "SessionNotFoundError",
+    "SessionNotResumableError",
     "SessionReadOnlyError",
     "SessionVersionError",
     "SessionWriteError",

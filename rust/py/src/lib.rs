@@ -5,6 +5,7 @@ mod codec;
 mod convert;
 mod error;
 mod lineage;
+mod migrate;
 
 /// What `python/amberlog` is built on; not for users.
 #[pyo3::pymodule]
@@ -19,4 +20,6 @@ mod _core {
         finished_events, live_event_ids, parent_paths, replay, replay_settled, selected_branches,
         strict_view, user_groups,
     };
+    #[pymodule_export]
+    use super::migrate::migrate;
 }

@@ -25,6 +25,7 @@ mod tool;
 pub mod usage;
 mod view;
 
+pub(crate) use arguments::arguments;
 pub use choices::{BranchChoice, TurnChoices, project_branch_metadata};
 pub use compaction::Rule;
 pub use cover::{compact_covered_event_ids, compact_rules};
