@@ -11,11 +11,14 @@ import pytest
 
 from amberlog import SessionStore as OurStore
 from amberlog import compat, errors
+from amberlog.compat.kohakuterrarium.session import migrations
 from amberlog.compat.kohakuterrarium.session.artifacts import artifacts_dir_for
+from amberlog.compat.kohakuterrarium.session.migrations import v1_to_v2
 from amberlog.compat.kohakuterrarium.session.readonly import read_session_meta
 from amberlog.compat.kohakuterrarium.session.store import SessionStore
 from amberlog.compat.kohakuterrarium.session.version import detect_format_version
 from support.children import run_code
+from support.kohaku import unpack
 
 PAGE = Path(__file__).parent.parent / "docs" / "compat.md"
 
@@ -312,3 +315,33 @@ def test_importing_the_drop_ins_imports_no_peer() -> None:
     code = "import sys, amberlog.compat; print([m for m in sys.modules if m.startswith('kohaku')])"
 
     assert run_code(code) == "[]\n"
+
+
+def test_an_old_session_is_migrated_by_the_peers_names(tmp_path: Path) -> None:
+    old = unpack("v1.kohakutr.gz", tmp_path, "v1.kohakutr")
+    before = old.read_bytes()
+    elsewhere = tmp_path / "elsewhere.kohakutr.v2"
+
+    v1_to_v2.migrate(old, elsewhere)
+    made = migrations.migrate(old, 2)
+
+    assert made == old.with_name(f"{old.name}.v2")
+    assert migrations.ensure_latest_version(old) == made
+    assert migrations.migrate(made, 2) == made
+    assert [version for version, _ in migrations.discover_versions(old)] == [2, 1]
+    assert [detect_format_version(file) for file in (elsewhere, made, old)] == [2, 2, 1]
+    assert old.read_bytes() == before
+    with pytest.raises(FileExistsError):
+        v1_to_v2.migrate(old, elsewhere)
+
+
+def test_a_migration_that_fails_is_a_runtime_error(path: Path) -> None:
+    with OurStore(path) as store:
+        store.meta["format_version"] = 1
+        store.append_event("alice", "user_message", {"content": "of the second format"})
+        store.append_event("alice", "text", {"content": "of the first"})
+
+    with pytest.raises(RuntimeError) as caught:
+        migrations.migrate(path, 2)
+
+    assert isinstance(caught.value.__cause__, errors.SessionMigrationError)

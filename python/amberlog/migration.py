@@ -92,8 +92,19 @@ def migration_report(path: str | os.PathLike[str]) -> MigrationReport:
     return run(path, dry_run=True)
 
 
-def run(path: str | os.PathLike[str], *, dry_run: bool = False) -> MigrationReport:
-    """Does what `migrate` does and returns what was counted on the way."""
+def run(
+    path: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    target: str | os.PathLike[str] | None = None,
+) -> MigrationReport:
+    """Does what `migrate` does and returns what was counted on the way.
+
+    Args:
+        path: A session.
+        dry_run: Writes nothing.
+        target: The path of the new session, where it is not to lie beside the old one.
+    """
     source = Path(path).expanduser()
     if not source.is_file():
         raise SessionNotFoundError(f"there is no session at `{source}`", path=str(source))
@@ -107,9 +118,9 @@ def run(path: str | os.PathLike[str], *, dry_run: bool = False) -> MigrationRepo
         )
     if version == FORMAT_VERSION:
         return MigrationReport(source, source, reused=True)
-    target = path_for_version(source, FORMAT_VERSION)
+    made = Path(target) if target is not None else path_for_version(source, FORMAT_VERSION)
     at = datetime.now(timezone.utc).isoformat()
-    return _reported(source, target, migrate_file(str(source), str(target), at, dry_run))
+    return _reported(source, made, migrate_file(str(source), str(made), at, dry_run))
 
 
 def ensure_latest_version(path: str | os.PathLike[str]) -> Path:

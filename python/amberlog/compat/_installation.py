@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ PEERS: dict[str, tuple[str, ...]] = {
         "session.artifacts",
         "session.errors",
         "session.history",
+        "session.migrations",
+        "session.migrations.v1_to_v2",
         "session.readonly",
         "session.store",
         "session.version",
@@ -121,6 +122,7 @@ def _imported(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        # What is missing may be the module, or a package on the way to it.
+        if not f"{name}.".startswith(f"{error.name}."):
             raise
-        return sys.modules.get(name)
+        return None
