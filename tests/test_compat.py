@@ -311,6 +311,16 @@ def test_the_directory_of_artifacts_is_there_when_it_is_asked_for(path: Path) ->
     assert directory.is_dir()
 
 
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    alone = "import os, sys; os.chdir(sys.argv[1]); sys.modules['kohakuterrarium'] = None\n"
+
+    run_code(alone + example, tmp_path)
+
+    with OurStore.open_readonly(tmp_path / "task.kohakutr") as store:
+        assert [event["content"] for event in store.get_events("alice")] == ["hello"]
+
+
 def test_importing_the_drop_ins_imports_no_peer() -> None:
     code = "import sys, amberlog.compat; print([m for m in sys.modules if m.startswith('kohaku')])"
 

@@ -9,9 +9,11 @@ from amberlog import errors
 
 
 def _joint() -> type[errors.SessionLockedError]:
-    """Returns an error that is caught as ours and as the peer's, where the peer is installed."""
+    """Returns an error that is caught as ours and as the peer's, where the peer has one."""
     ours = errors.SessionLockedError
-    if importlib.util.find_spec("kohakuterrarium") is None:
+    is_installed = importlib.util.find_spec("kohakuterrarium") is not None
+    # The first versions of the peer have no errors of their own.
+    if not is_installed or importlib.util.find_spec("kohakuterrarium.errors") is None:
         return ours
     theirs = importlib.import_module("kohakuterrarium.errors").SessionLockedError
     return type(ours.__name__, (ours, theirs), {"__module__": __name__, "__doc__": ours.__doc__})
