@@ -52,6 +52,10 @@ class SessionStore(amberlog.session.SessionStore):
         SessionLockedError: Somebody else holds the writer lock.
     """
 
+    # Every event is committed when it is appended.
+    DEFAULT_FLUSH_EVERY_N_EVENTS = 1
+    DEFAULT_FLUSH_EVERY_N_SECONDS = 0.0
+
     _submitted: Future[object] | None = None
 
     def __init__(
