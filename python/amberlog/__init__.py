@@ -16,7 +16,10 @@ from amberlog.errors import (
     SessionVersionError,
     SessionWriteError,
 )
+from amberlog.recorder import Recorder
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
+from amberlog.session_output import SessionOutput
+from amberlog.turn import Turn
 from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
 
 __version__ = "0.1.0"
@@ -27,6 +30,7 @@ __all__ = [
     "InvalidBranchViewError",
     "NullSessionStore",
     "Problem",
+    "Recorder",
     "SearchHit",
     "SessionBusyError",
     "SessionClosedError",
@@ -36,11 +40,13 @@ __all__ = [
     "SessionGoneError",
     "SessionLockedError",
     "SessionNotFoundError",
+    "SessionOutput",
     "SessionReadOnlyError",
     "SessionStore",
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "Turn",
     "VerifyReport",
     "__version__",
     "aio",
