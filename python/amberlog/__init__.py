@@ -22,7 +22,10 @@ from amberlog.errors import (
     UnknownPeerError,
 )
 from amberlog.migration import migrate
+from amberlog.recorder import Recorder
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
+from amberlog.session_output import SessionOutput
+from amberlog.turn import Turn
 from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
 
 __version__ = "0.1.0"
@@ -35,6 +38,7 @@ __all__ = [
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
+    "Recorder",
     "SearchHit",
     "SessionBusyError",
     "SessionClosedError",
@@ -46,11 +50,13 @@ __all__ = [
     "SessionMigrationError",
     "SessionNotFoundError",
     "SessionNotResumableError",
+    "SessionOutput",
     "SessionReadOnlyError",
     "SessionStore",
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "Turn",
     "UnknownPeerError",
     "VerifyReport",
     "__version__",

@@ -1,7 +1,7 @@
 """The compiled core: one bundle on disk, the codec of its values, and the rules of a log."""
 
 from collections.abc import Iterable, Mapping
-from typing import final
+from typing import TypeAlias, final
 
 from amberlog.types import TurnBranches, TurnChoices, UserGroups
 
@@ -28,6 +28,17 @@ __all__ = [
     "unpack",
     "user_groups",
 ]
+
+# Type, fields, turn, branch, parent path, and whether the path may be left out.
+_NewEventParts: TypeAlias = tuple[
+    str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool
+]
+# Messages, branch and compaction counters.
+_SnapshotParts: TypeAlias = tuple[
+    list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None
+]
+# Key, id, whether the path is stated, and the event as stored where that was asked for.
+_StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
 
 @final
 class Bundle:
@@ -88,6 +99,40 @@ class Bundle:
         branch_id: int | None = None,
     ) -> list[tuple[str, int]]:
         """Appends many events in one transaction: all of them or none."""
+
+    def record(
+        self,
+        agent: str,
+        events: list[_NewEventParts],
+        puts: list[tuple[str, str | bytes, object]],
+        deletes: list[tuple[str, str | bytes]],
+        snapshot: _SnapshotParts | None = None,
+        run: tuple[str, str, str, Mapping[str, object], str] | None = None,
+        sync: bool = False,
+        stamped: bool = False,
+    ) -> list[_StoredParts]:
+        """Stores events and what belongs to them in one transaction; `sync` also flushes.
+
+        `snapshot` without messages takes those that the log tells. `run` is parent, name, job,
+        record and conversation of a sub-agent.
+        """
+
+    def compact(
+        self,
+        agent: str,
+        summary: str,
+        from_event_id: int | None = None,
+        to_event_id: int | None = None,
+        fields: Mapping[str, object] | None = None,
+        stamped: bool = False,
+    ) -> _StoredParts | None:
+        """Stores a summary that stands in for older events; None, and nothing, for a blank one."""
+
+    def working_history(self, agent: str, limit: int | None = None) -> list[dict[str, object]]:
+        """Returns the messages that a model is sent next."""
+
+    def place_of(self, agent: str) -> tuple[int, int | None, list[tuple[int, int]]] | None:
+        """Returns turn, branch and parent path of the agent's last event that has a turn."""
 
     def events(
         self,

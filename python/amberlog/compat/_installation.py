@@ -24,6 +24,7 @@ PEERS: dict[str, tuple[str, ...]] = {
         "session.history",
         "session.migrations",
         "session.migrations.v1_to_v2",
+        "session.output",
         "session.readonly",
         "session.store",
         "session.version",

@@ -13,7 +13,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _WRITES = frozenset(
-    {"append", "append_many", "append_message", "fork", "put", "put_across", "save_snapshot"}
+    {
+        "append",
+        "append_many",
+        "append_message",
+        "compact",
+        "fork",
+        "put",
+        "put_across",
+        "record",
+        "save_snapshot",
+    }
 )
 _READS = frozenset(
     {
@@ -30,6 +40,7 @@ _READS = frozenset(
         "max_branch_id",
         "messages",
         "namespaces",
+        "place_of",
         "resumable_events",
         "rollups",
         "search",
@@ -37,6 +48,7 @@ _READS = frozenset(
         "subagent_runs",
         "token_usage",
         "token_usage_all_loops",
+        "working_history",
     }
 )
 
