@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -14,6 +15,7 @@ from amberlog import compat, errors
 from amberlog.compat.kohakuterrarium.session import migrations
 from amberlog.compat.kohakuterrarium.session.artifacts import artifacts_dir_for
 from amberlog.compat.kohakuterrarium.session.migrations import v1_to_v2
+from amberlog.compat.kohakuterrarium.session.output import SessionOutput
 from amberlog.compat.kohakuterrarium.session.readonly import read_session_meta
 from amberlog.compat.kohakuterrarium.session.store import SessionStore
 from amberlog.compat.kohakuterrarium.session.version import detect_format_version
@@ -355,3 +357,33 @@ def test_a_migration_that_fails_is_a_runtime_error(path: Path) -> None:
         migrations.migrate(path, 2)
 
     assert isinstance(caught.value.__cause__, errors.SessionMigrationError)
+
+
+def test_a_recorder_follows_an_agent_that_is_renamed(path: Path) -> None:
+    with SessionStore(path) as store:
+        output = SessionOutput("old", store, None)
+        asyncio.run(output.write_stream("said before"))
+
+        output._agent_name = "new"  # noqa: SLF001  # the peer's runtime renames it so
+        output._event_key_prefix = "new"  # noqa: SLF001
+        asyncio.run(output.write_stream("said after"))
+        output.flush_sync()
+
+        said = {name: [e["content"] for e in store.get_events(name)] for name in ("old", "new")}
+    assert said == {"old": ["said before"], "new": ["said after"]}
+
+
+def test_a_recorder_may_be_told_to_record_no_reports(path: Path) -> None:
+    with SessionStore(path) as store:
+        output = SessionOutput("alice", store, None, capture_activity=False)
+        output.on_activity("tool_wait", "[bash] waits")
+        silent = store.get_events("alice")
+
+        output._capture_activity = True  # noqa: SLF001  # the peer's runtime sets it so
+        output.on_activity("tool_wait", "[bash] waits")
+
+        assert silent == []
+        assert [event["type"] for event in store.get_events("alice")] == ["tool_wait"]
+        asyncio.run(output.on_user_input("hello"))
+        asyncio.run(output.on_resume([]))
+        assert len(store.get_events("alice")) == 1

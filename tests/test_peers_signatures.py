@@ -17,6 +17,9 @@ MODULES = compat.PEERS[PEER]
 # Names of exceptions that belong to Python, which shows no signatures of them.
 BUILT_IN = {"add_note", "args", "with_traceback"}
 
+# The peer's protocol of output modules calls it `content`, and so do all others of its modules.
+OTHERWISE_NAMED = {("SessionOutput.write", "text")}
+
 
 def both(module: str) -> list[tuple[str, object, object]]:
     """Returns the names that both sides have of a module, the public ones of classes included."""
@@ -48,7 +51,8 @@ def test_ours_has_the_names_of_the_peer_with_their_parameters(module: str) -> No
         assert ours is not None, name
         known = parameters(ours)
         for parameter, kind in parameters(theirs).items():
-            assert known.get(parameter) == kind, f"{name}({parameter})"
+            if (name, parameter) not in OTHERWISE_NAMED:
+                assert known.get(parameter) == kind, f"{name}({parameter})"
 
 
 @pytest.mark.parametrize("module", ["session.errors", "errors", "session.history"])

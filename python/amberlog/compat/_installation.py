@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amberlog.compat._rebinding import Rebinding
@@ -46,7 +46,7 @@ class Installation:
     peer: str
     is_over_peer: bool
     replaced: tuple[str, ...]
-    _rebinding: Rebinding
+    _rebinding: Rebinding = field(repr=False)
 
     def __enter__(self) -> Self:
         return self
