@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from amberlog import SessionClosedError, SessionStore
+from amberlog.types import Unit
 from torture.places import NOBODY, listing, mounted, open_to_all, run
 
 if TYPE_CHECKING:
@@ -225,6 +226,8 @@ ARGUMENTS: dict[str, object] = {
     "target_path": "/nonexistent/child.kohakutr",
     "at_event_id": 1,
     "filename": "name",
+    "summary": "all of it",
+    "unit": Unit(),
     "session_id": "id",
     "config_type": "agent",
     "config_path": "",

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "amberlog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
-WRAPPERS = {"_null.py", "lineage.py", "session.py"}
+WRAPPERS = {"_null.py", "lineage.py", "migration.py", "session.py"}
 PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
@@ -36,6 +36,7 @@ PUBLIC_MODULES = (
     "amberlog.config",
     "amberlog.errors",
     "amberlog.lineage",
+    "amberlog.migration",
     "amberlog.session",
     "amberlog.types",
 )

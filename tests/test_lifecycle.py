@@ -20,6 +20,7 @@ VERBS: dict[str, Callable[[SessionStore], object]] = {
     "append_events": lambda store: store.append_events("alice", [("text", {})]),
     "backup": lambda store: store.backup(f"{store.path}.copy"),
     "checkpoint": lambda store: store.checkpoint(),
+    "find_subagent_run": lambda store: store.find_subagent_run("job"),
     "flush": lambda store: store.flush(),
     "get_all_events": lambda store: store.get_all_events(),
     "get_events": lambda store: store.get_events("alice"),
@@ -39,6 +40,9 @@ VERBS: dict[str, Callable[[SessionStore], object]] = {
     "verify": lambda store: store.verify(),
     "write_artifact": lambda store: store.write_artifact("name", b""),
 }
+
+# What would go on after the end.
+ENTERING = {"register_companion_closer", "submit", "subscribe"}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -91,6 +95,22 @@ def test_companions_close_last_in_first_out_while_the_store_still_works(path: Pa
     store.close()
 
     assert closed == ["second", "first paused"]
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - ENTERING))
+def test_a_companion_may_use_the_store_that_is_closing(verb: str, path: Path) -> None:
+    store = SessionStore(path)
+    store.init_meta("sid", "agent", "config.yaml", "/work", ["alice"])
+    used: list[str] = []
+
+    def use() -> None:
+        VERBS[verb](store)
+        used.append(verb)
+
+    store.register_companion_closer(use)
+    store.close()
+
+    assert used == [verb]
 
 
 def test_every_companion_closes_and_the_first_error_is_raised(path: Path) -> None:

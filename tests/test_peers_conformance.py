@@ -1,4 +1,4 @@
-"""The peer's own tests of its session store, run against ours."""
+"""The peer's own tests, run on the peer and on ours in its place."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from peers.conformance import table
 from support.children import environment
 
 pytestmark = pytest.mark.peers
@@ -21,12 +22,15 @@ CHECKOUT = os.environ.get("KOHAKUTERRARIUM_CHECKOUT")
 @pytest.mark.skipif(
     not CHECKOUT, reason="KOHAKUTERRARIUM_CHECKOUT does not name a clone of KohakuTerrarium"
 )
-def test_the_peers_own_tests_of_its_store_pass_on_ours() -> None:
-    start = [sys.executable, str(PROGRAM), str(CHECKOUT), "-q"]
+@pytest.mark.parametrize("file", [file.name for file in table()])
+def test_what_passes_on_the_peer_passes_on_ours(file: str) -> None:
+    start = [sys.executable, str(PROGRAM), str(CHECKOUT), "--file", file]
 
     done = subprocess.run(
-        start, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        start, env=environment(), capture_output=True, text=True, timeout=700, check=False
     )
 
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"^36 passed", done.stdout, re.MULTILINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(
+        rf"^\w {re.escape(file)} +peer +\d+/\d+ +ours +\d+/\d+ +ok$", done.stdout, re.MULTILINE
+    )

@@ -1,9 +1,11 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors, lineage
+from amberlog import aio, errors, lineage, migration
 from amberlog.errors import (
+    AlreadyAttachedError,
     ForkNotStableError,
     InvalidBranchViewError,
+    NotAttachedError,
     SessionBusyError,
     SessionClosedError,
     SessionDamagedError,
@@ -11,22 +13,32 @@ from amberlog.errors import (
     SessionExistsError,
     SessionGoneError,
     SessionLockedError,
+    SessionMigrationError,
     SessionNotFoundError,
+    SessionNotResumableError,
     SessionReadOnlyError,
     SessionVersionError,
     SessionWriteError,
+    UnknownPeerError,
 )
+from amberlog.migration import migrate
+from amberlog.recorder import Recorder
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
+from amberlog.session_output import SessionOutput
+from amberlog.turn import Turn
 from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyAttachedError",
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "NotAttachedError",
     "NullSessionStore",
     "Problem",
+    "Recorder",
     "SearchHit",
     "SessionBusyError",
     "SessionClosedError",
@@ -35,17 +47,24 @@ __all__ = [
     "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
+    "SessionMigrationError",
     "SessionNotFoundError",
+    "SessionNotResumableError",
+    "SessionOutput",
     "SessionReadOnlyError",
     "SessionStore",
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "Turn",
+    "UnknownPeerError",
     "VerifyReport",
     "__version__",
     "aio",
     "errors",
     "iter_kv_keys",
     "lineage",
+    "migrate",
+    "migration",
     "open_session",
 ]

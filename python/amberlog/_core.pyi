@@ -1,16 +1,21 @@
 """The compiled core: one bundle on disk, the codec of its values, and the rules of a log."""
 
 from collections.abc import Iterable, Mapping
-from typing import final
+from typing import TypeAlias, final
 
-from amberlog.types import TurnBranches, UserGroups
+from amberlog.types import TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
     "Bundle",
+    "announced_events",
+    "branch_choices",
     "branch_metadata",
+    "compact_rules",
+    "covered_event_ids",
     "distinct_events",
     "finished_events",
     "live_event_ids",
+    "migrate",
     "open",
     "pack",
     "pack_pairs",
@@ -23,6 +28,17 @@ __all__ = [
     "unpack",
     "user_groups",
 ]
+
+# Type, fields, turn, branch, parent path, and whether the path may be left out.
+_NewEventParts: TypeAlias = tuple[
+    str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool
+]
+# Messages, branch and compaction counters.
+_SnapshotParts: TypeAlias = tuple[
+    list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None
+]
+# Key, id, whether the path is stated, and the event as stored where that was asked for.
+_StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
 
 @final
 class Bundle:
@@ -83,6 +99,40 @@ class Bundle:
         branch_id: int | None = None,
     ) -> list[tuple[str, int]]:
         """Appends many events in one transaction: all of them or none."""
+
+    def record(
+        self,
+        agent: str,
+        events: list[_NewEventParts],
+        puts: list[tuple[str, str | bytes, object]],
+        deletes: list[tuple[str, str | bytes]],
+        snapshot: _SnapshotParts | None = None,
+        run: tuple[str, str, str, Mapping[str, object], str] | None = None,
+        sync: bool = False,
+        stamped: bool = False,
+    ) -> list[_StoredParts]:
+        """Stores events and what belongs to them in one transaction; `sync` also flushes.
+
+        `snapshot` without messages takes those that the log tells. `run` is parent, name, job,
+        record and conversation of a sub-agent.
+        """
+
+    def compact(
+        self,
+        agent: str,
+        summary: str,
+        from_event_id: int | None = None,
+        to_event_id: int | None = None,
+        fields: Mapping[str, object] | None = None,
+        stamped: bool = False,
+    ) -> _StoredParts | None:
+        """Stores a summary that stands in for older events; None, and nothing, for a blank one."""
+
+    def working_history(self, agent: str, limit: int | None = None) -> list[dict[str, object]]:
+        """Returns the messages that a model is sent next."""
+
+    def place_of(self, agent: str) -> tuple[int, int | None, list[tuple[int, int]]] | None:
+        """Returns turn, branch and parent path of the agent's last event that has a turn."""
 
     def events(
         self,
@@ -276,9 +326,31 @@ def replay_settled(
     """
 
 def finished_events(
-    events: Iterable[Mapping[str, object]], live_job_ids: list[str]
+    events: Iterable[Mapping[str, object]], live_job_ids: list[str], covered: set[int] = ...
 ) -> list[dict[str, object]]:
-    """Returns the events with every call announced, and finished but for the jobs named."""
+    """Returns the events with every call announced, and finished but for the jobs named.
+
+    The calls of events in `covered` stay as they are.
+    """
+
+def announced_events(
+    events: Iterable[Mapping[str, object]], covered: set[int] = ...
+) -> list[dict[str, object]]:
+    """Returns the events with every call announced, but for those of events in `covered`."""
+
+def compact_rules(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> list[
+    tuple[
+        int, int, list[tuple[int, int]] | None, str, list[tuple[int, int]] | None, bool, list[int]
+    ]
+]:
+    """Returns the summaries that stand under a view, in the order of `CompactRule`'s fields."""
+
+def covered_event_ids(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> set[int]:
+    """Returns the ids of the events that a summary stands for under a view."""
 
 def distinct_events(events: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
     """Returns the events that do not repeat the one before in all but id and time."""
@@ -306,7 +378,18 @@ def branch_metadata(
 ) -> dict[int, TurnBranches]:
     """Returns the branches of each turn that can be seen under a view."""
 
+def branch_choices(
+    events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
+) -> dict[int, TurnChoices]:
+    """Returns all branches of each turn with their paths; raises when a view cannot be met."""
+
 def user_groups(
     events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
 ) -> dict[int, UserGroups]:
     """Returns the branches of each turn, grouped by what the user said."""
+
+def migrate(source: str, target: str, migrated_at: str, dry_run: bool) -> dict[str, object]:
+    """Makes a session in the present format of one of the first, and returns what was counted.
+
+    With `dry_run` nothing is written. A target that is there stays, and is reported as reused.
+    """

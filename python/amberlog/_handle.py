@@ -44,6 +44,7 @@ class StoreHandle:
     """
 
     def __init__(self, bundle: AnyBundle) -> None:
+        bundle = self._around(bundle)
         self._bundle = bundle
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -62,7 +63,7 @@ class StoreHandle:
         self.turn_rollup = Table(bundle, "turn_rollup")
 
     def __enter__(self) -> Self:
-        self._check_open()
+        self._check_accepting()
         return self
 
     def __exit__(
@@ -104,7 +105,7 @@ class StoreHandle:
         that raises undoes nothing: the error is logged to the logger `amberlog`. A callback that
         is subscribed already is not called twice.
         """
-        self._check_open()
+        self._check_accepting()
         with self._lock:
             if callback not in self._subscribers:
                 self._subscribers = (*self._subscribers, callback)
@@ -119,7 +120,7 @@ class StoreHandle:
 
         Registering the same closer again changes nothing.
         """
-        self._check_open()
+        self._check_accepting()
         with self._lock:
             if closer not in self._closers:
                 self._closers.append(closer)
@@ -136,7 +137,7 @@ class StoreHandle:
         if os.getpid() != self._process:
             raise SessionClosedError("a forked process has no worker", path=self.path)
         with self._lock:
-            self._check_open()
+            self._check_accepting()
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(
                     1, thread_name_prefix="amberlog-store", initializer=self._mark_worker
@@ -191,6 +192,10 @@ class StoreHandle:
             steps.insert(0, self._pause)
         _take_all(steps)
 
+    def _around(self, bundle: AnyBundle) -> AnyBundle:
+        """Returns what the store works on; a drop-in store puts its own contract around it."""
+        return bundle
+
     def _pause(self) -> None:
         """What marks the session as paused when it closes."""
 
@@ -198,6 +203,12 @@ class StoreHandle:
         self._worker_thread = threading.get_ident()
 
     def _check_open(self) -> None:
+        # Until the bundle is closed the work and the companions that `close` waits for may read
+        # and write.
+        if self._bundle.closed:
+            raise SessionClosedError("the session is closed", path=self.path)
+
+    def _check_accepting(self) -> None:
         if self._closing:
             raise SessionClosedError("the session is closed", path=self.path)
 

@@ -10,6 +10,15 @@ from amberlog.errors import SessionClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import TypeAlias
+
+    NewEventParts: TypeAlias = tuple[
+        str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool
+    ]
+    SnapshotParts: TypeAlias = tuple[
+        list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None
+    ]
+    StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
 
 
 class NullBundle:
@@ -54,6 +63,56 @@ class NullBundle:
         """Returns the keys and ids that the events would have had."""
         del turn_index, branch_id
         return [self.append(agent, event_type, data)[:2] for event_type, data in events]
+
+    def record(
+        self,
+        agent: str,
+        events: list[NewEventParts],
+        puts: list[tuple[str, str | bytes, object]],
+        deletes: list[tuple[str, str | bytes]],
+        snapshot: SnapshotParts | None = None,
+        run: tuple[str, str, str, Mapping[str, object], str] | None = None,
+        sync: bool = False,  # noqa: FBT001, FBT002  # the signature of `_core.Bundle`
+        stamped: bool = False,  # noqa: FBT001, FBT002  # the signature of `_core.Bundle`
+    ) -> list[StoredParts]:
+        """Returns what the events would have been given."""
+        del puts, deletes, snapshot, run, sync
+        self._check()
+        stored: list[StoredParts] = []
+        for event in events:
+            key, event_id, whole = self.append(agent, event[0], event[1], stamped=stamped)
+            stored.append((key, event_id, False, whole))
+        return stored
+
+    def compact(
+        self,
+        agent: str,
+        summary: str,
+        from_event_id: int | None = None,
+        to_event_id: int | None = None,
+        fields: Mapping[str, object] | None = None,
+        stamped: bool = False,  # noqa: FBT001, FBT002  # the signature of `_core.Bundle`
+    ) -> StoredParts | None:
+        """Returns what the event of the summary would have been given; None for a blank one."""
+        del from_event_id, to_event_id
+        self._check()
+        if not summary.strip():
+            return None
+        data = {**(fields or {}), "summary": summary}
+        key, event_id, whole = self.append(agent, "compact_complete", data, stamped=stamped)
+        return key, event_id, False, whole
+
+    def working_history(self, agent: str, limit: int | None = None) -> list[dict[str, object]]:
+        """Returns no messages."""
+        del agent, limit
+        self._check()
+        return []
+
+    def place_of(self, agent: str) -> tuple[int, int | None, list[tuple[int, int]]] | None:
+        """Returns None."""
+        del agent
+        self._check()
+        return None
 
     def events(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from amberlog._agent_state import AgentState
+from amberlog._recorded import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from amberlog._tables import Key
 
 
-class WorkRecords(AgentState):
+class WorkRecords(Recorded):
     """The part of a session store that keeps turn rollups, channels, sub-agent runs and jobs."""
 
     def save_turn_rollup(self, agent: str, turn_index: int, data: Mapping[str, object]) -> None:

@@ -139,9 +139,41 @@ class ForkNotStableError(SessionError):
     """A call that is still running lies before the point where the session was to fork."""
 
 
+class UnknownPeerError(SessionError, ValueError):
+    """There are no drop-in modules for a package of that name.
+
+    Attributes:
+        peer: The name that was given.
+        known: The packages that there are drop-in modules for.
+    """
+
+    def __init__(self, message: str, *, peer: str, known: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.peer = peer
+        self.known = known
+
+
+class SessionMigrationError(SessionError, ValueError):
+    """An old session holds what cannot be told apart; it is as it was, and nothing was made."""
+
+
+class AlreadyAttachedError(SessionError):
+    """The agent is attached to another session: detach it there first."""
+
+
+class NotAttachedError(SessionError):
+    """The agent is not attached to this session."""
+
+
+class SessionNotResumableError(SessionError, ValueError):
+    """The session was retired for another one, which cannot be had; or its meta is of no use."""
+
+
 __all__ = [
+    "AlreadyAttachedError",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
@@ -149,8 +181,11 @@ __all__ = [
     "SessionExistsError",
     "SessionGoneError",
     "SessionLockedError",
+    "SessionMigrationError",
     "SessionNotFoundError",
+    "SessionNotResumableError",
     "SessionReadOnlyError",
     "SessionVersionError",
     "SessionWriteError",
+    "UnknownPeerError",
 ]

@@ -12,10 +12,14 @@ them; anything else raises `InvalidBranchViewError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from amberlog._core import (
+    announced_events,
+    branch_choices,
     branch_metadata,
+    compact_rules,
+    covered_event_ids,
     distinct_events,
     finished_events,
     live_event_ids,
@@ -27,7 +31,14 @@ from amberlog._core import (
     user_groups,
 )
 from amberlog.errors import InvalidBranchViewError
-from amberlog.types import TurnBranches, UserGroup, UserGroups
+from amberlog.types import (
+    BranchChoice,
+    CompactRule,
+    TurnBranches,
+    TurnChoices,
+    UserGroup,
+    UserGroups,
+)
 
 Events = Iterable[Mapping[str, object]]
 """Events in the order of the log."""
@@ -83,7 +94,10 @@ def replay_with_settled_tools(
 
 
 def normalize_resumable_events(
-    events: Events, *, live_job_ids: Iterable[str] | None = None
+    events: Events,
+    *,
+    live_job_ids: Iterable[str] | None = None,
+    covered_event_ids: Collection[int] | None = None,
 ) -> list[dict[str, object]]:
     """Returns a log in which every call is announced and finished.
 
@@ -93,8 +107,70 @@ def normalize_resumable_events(
     Args:
         events: The log of one agent.
         live_job_ids: Jobs that still run, whose calls stay open.
+        covered_event_ids: Events that a summary stands for, whose calls stay as they are.
     """
-    return finished_events(events, list(live_job_ids or ()))
+    return finished_events(events, list(live_job_ids or ()), set(covered_event_ids or ()))
+
+
+def normalize_tool_call_events(
+    events: Events, *, covered_event_ids: Collection[int] | None = None
+) -> list[dict[str, object]]:
+    """Returns a log in which every call is announced; calls that are not finished stay open.
+
+    What is added is marked `_synthetic_announce` and has no event id.
+
+    Args:
+        events: The log of one agent.
+        covered_event_ids: Events that a summary stands for, whose calls stay as they are.
+    """
+    return announced_events(events, set(covered_event_ids or ()))
+
+
+def compact_replacement_rules(
+    events: Events,
+    branch_view: BranchView | None = None,
+    *,
+    parent_paths: Mapping[int, BranchPath] | None = None,  # noqa: ARG001  # the peer's signature
+) -> list[CompactRule]:
+    """Returns the summaries that stand for part of what a view shows, the best last.
+
+    Args:
+        events: The log of one agent.
+        branch_view: The branches to show.
+        parent_paths: Taken for the sake of callers that have them, and not needed.
+    """
+    return [
+        CompactRule(
+            replaced_from=first,
+            replaced_to=last,
+            path=None if path is None else frozenset(path),
+            summary=summary,
+            source_path=None if source is None else frozenset(source),
+            source_recorded=recorded,
+            result_event_ids=frozenset(results),
+        )
+        for first, last, path, summary, source, recorded, results in compact_rules(
+            events, branch_view
+        )
+    ]
+
+
+def compact_covered_event_ids(
+    events: Events,
+    branch_view: BranchView | None = None,
+    *,
+    parent_paths: Mapping[int, BranchPath] | None = None,  # noqa: ARG001  # the peer's signature
+) -> set[int]:
+    """Returns the ids of the events that a summary stands for.
+
+    A result that was recorded twice in a row is covered as often.
+
+    Args:
+        events: The log of one agent.
+        branch_view: The branches to show.
+        parent_paths: Taken for the sake of callers that have them, and not needed.
+    """
+    return covered_event_ids(events, branch_view)
 
 
 def dedupe_adjacent_duplicate_events(events: Events) -> list[dict[str, object]]:
@@ -150,6 +226,20 @@ def resolve_branch_view_strict(events: Events, branch_view: BranchView | None) -
     return strict_view(events, branch_view)
 
 
+def project_branch_metadata(
+    events: Events, branch_view: BranchView | None = None
+) -> dict[int, TurnChoices]:
+    """Returns by turn all its branches, what each belongs to, and which is shown.
+
+    Only turns that the user began count. Costs the paths of all branches, which together are as
+    long as the branches times the turns.
+
+    Raises:
+        InvalidBranchViewError: The view cannot be met, as in `resolve_branch_view_strict`.
+    """
+    return branch_choices(events, branch_view)
+
+
 def collect_branch_metadata(
     events: Events, *, branch_view: BranchView | None = None
 ) -> dict[int, TurnBranches]:
@@ -176,18 +266,25 @@ def index_parent_paths(events_list: Events) -> dict[int, BranchPath]:
 
 
 __all__ = [
+    "BranchChoice",
     "BranchPath",
     "BranchView",
+    "CompactRule",
     "Events",
     "InvalidBranchViewError",
     "TurnBranches",
+    "TurnChoices",
     "UserGroup",
     "UserGroups",
     "collect_branch_metadata",
     "collect_user_groups",
+    "compact_covered_event_ids",
+    "compact_replacement_rules",
     "dedupe_adjacent_duplicate_events",
     "index_parent_paths",
     "normalize_resumable_events",
+    "normalize_tool_call_events",
+    "project_branch_metadata",
     "replay_conversation",
     "replay_with_settled_tools",
     "resolve_branch_view_strict",

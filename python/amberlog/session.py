@@ -39,8 +39,8 @@ class SessionStore(WorkRecords):
 
     It may be shared between threads, and several processes may have the same session open. Its
     verbs live in one class for each noun, which this one brings together: `StoreHandle` (tables,
-    worker, closing), `EventLog`, `AgentState` and `WorkRecords`. Once closed, every verb raises
-    `SessionClosedError`.
+    worker, closing), `EventLog`, `AgentState`, `Recorded` and `WorkRecords`. Once closed, every
+    verb raises `SessionClosedError`.
 
     Args:
         path: The file; it is created with its parents when it is missing.

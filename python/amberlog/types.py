@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -99,6 +99,58 @@ class TurnBranches(TypedDict):
     events_by_branch: dict[int, list[int]]
 
 
+class BranchChoice(TypedDict):
+    """A branch of a turn, whether it can be seen or not.
+
+    Attributes:
+        branch_id: Its number.
+        parent_branch_paths: The paths of `[turn, branch]` pairs that its user events state.
+        selected: Whether it is the one that is shown.
+    """
+
+    branch_id: int
+    parent_branch_paths: list[list[list[int]]]
+    selected: bool
+
+
+class TurnChoices(TypedDict):
+    """All branches of a turn.
+
+    Attributes:
+        branches: The branches, ascending.
+        latest: The highest of their numbers.
+        selected: The number of the one that is shown; None when none is.
+    """
+
+    branches: list[BranchChoice]
+    latest: int
+    selected: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRule:
+    """A summary and the events that it replaces.
+
+    Attributes:
+        replaced_from: The first event id of the range that it replaces.
+        replaced_to: The last event id of that range.
+        path: The turns and branches of which it replaces the events of the range; None when it
+            replaces all of them.
+        summary: The text that stands for them.
+        source_path: The turns and branches that it was made from; None when nobody knows.
+        source_recorded: Whether its event says what it was made from.
+        result_event_ids: Results outside of the range that it tells of.
+    """
+
+    replaced_from: int
+    replaced_to: int
+    path: frozenset[tuple[int, int]] | None
+    summary: str
+    source_path: frozenset[tuple[int, int]] | None
+    source_recorded: bool
+    result_event_ids: frozenset[int]
+
+
 class UserGroup(TypedDict):
     """Branches of a turn that begin with the same words of the user.
 
@@ -124,13 +176,120 @@ class UserGroups(TypedDict):
 
 
 __all__ = [
+    "BranchChoice",
+    "CompactRule",
     "Durability",
     "EventCallback",
     "Problem",
     "SearchHit",
     "SnapshotInfo",
     "TurnBranches",
+    "TurnChoices",
     "UserGroup",
     "UserGroups",
     "VerifyReport",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an agent stands in its session.
+
+    Attributes:
+        turn_index: The turn of its last event that has one.
+        branch_id: The branch of that turn; None when the event has none.
+        parent_branch_path: Turn and branch of every earlier turn.
+    """
+
+    turn_index: int
+    branch_id: int | None
+    parent_branch_path: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event that is to be recorded.
+
+    Attributes:
+        type: What kind of event it is.
+        data: Its fields.
+        turn_index: The user turn it belongs to.
+        branch_id: Which of the turn's alternatives it belongs to.
+        parent_branch_path: The turn and branch of every earlier turn.
+        may_omit_path: Whether the path may be left out where the order of the log implies it.
+    """
+
+    type: str
+    data: Mapping[str, object]
+    turn_index: int | None = None
+    branch_id: int | None = None
+    parent_branch_path: tuple[tuple[int, int], ...] | None = None
+    may_omit_path: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """The run of a sub-agent that nobody else stores.
+
+    Attributes:
+        parent: The agent that started it.
+        name: Its name.
+        job_id: Its job; a run that is stored under it already is left alone.
+        meta: Its record.
+        conversation: The JSON text of its conversation.
+    """
+
+    parent: str
+    name: str
+    job_id: str
+    meta: Mapping[str, object]
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSnapshot:
+    """The conversation as it stands after the events that it is recorded with.
+
+    Attributes:
+        messages: All its messages; None takes those that the log tells.
+        branch: `turn_index`, `branch_id`, `parent_branch_path` and `context_cutoff_event_id`.
+        compact_state: `compact_count` and `last_compact_time`; None keeps those of before.
+    """
+
+    messages: list[Mapping[str, object]] | None = None
+    branch: Mapping[str, object] | None = None
+    compact_state: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What belongs together and is stored in one transaction.
+
+    Attributes:
+        events: Events, in order.
+        state: Values of the `state` table by key.
+        rollups: Summaries of turns by key of the `turn_rollup` table.
+        run: The run of a sub-agent.
+        snapshot: The conversation as it stands after the events.
+    """
+
+    events: tuple[NewEvent, ...] = ()
+    state: Mapping[str, object] = field(default_factory=dict)
+    rollups: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    run: ChildRun | None = None
+    snapshot: TurnSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """What an event was given when it was recorded.
+
+    Attributes:
+        key: Its key.
+        event_id: Its id.
+        states_path: Whether it states its parent path.
+    """
+
+    key: str
+    event_id: int
+    states_path: bool

@@ -86,6 +86,14 @@ pub enum Error {
         /// The calls.
         what: String,
     },
+    /// A session of the first format cannot be carried over, since nobody can tell what belongs where.
+    #[error("cannot migrate `{}`: {what}", path.display())]
+    Mixed {
+        /// The session.
+        path: PathBuf,
+        /// What contradicts what.
+        what: String,
+    },
     /// The operating system or SQLite refused a read or a write; nothing was acknowledged.
     #[error("cannot {action} `{}`: {reason}", path.display())]
     Io {

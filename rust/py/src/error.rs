@@ -62,6 +62,10 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("path", path.to_string_lossy())?;
             "ForkNotStableError"
         }
+        Error::Mixed { path, .. } => {
+            fields.set_item("path", path.to_string_lossy())?;
+            "SessionMigrationError"
+        }
         Error::BranchView { .. } => "InvalidBranchViewError",
         Error::Io { path, reason, errno, .. } => {
             fields.set_item("path", path.to_string_lossy())?;

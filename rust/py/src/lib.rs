@@ -5,6 +5,7 @@ mod codec;
 mod convert;
 mod error;
 mod lineage;
+mod migrate;
 
 /// What `python/amberlog` is built on; not for users.
 #[pyo3::pymodule]
@@ -15,7 +16,10 @@ mod _core {
     use super::codec::{open, pack, pack_pairs, seal, unpack};
     #[pymodule_export]
     use super::lineage::{
-        branch_metadata, distinct_events, finished_events, live_event_ids, parent_paths, replay,
-        replay_settled, selected_branches, strict_view, user_groups,
+        announced_events, branch_choices, branch_metadata, compact_rules, covered_event_ids, distinct_events,
+        finished_events, live_event_ids, parent_paths, replay, replay_settled, selected_branches,
+        strict_view, user_groups,
     };
+    #[pymodule_export]
+    use super::migrate::migrate;
 }

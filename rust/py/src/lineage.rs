@@ -1,10 +1,10 @@
 //! The rules of `lineage` for Python: events in, values out, and the GIL released in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use amberlog_core::codec::Value;
 use amberlog_core::codec::msgpack::put_value;
-use amberlog_core::lineage::{self, Log, ParentPaths, TurnBranches, UserGroups, View};
+use amberlog_core::lineage::{self, Log, ParentPaths, Rule, TurnBranches, TurnChoices, UserGroups, View};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyMapping, PySet, PyString};
 
@@ -12,6 +12,7 @@ use crate::convert;
 use crate::error::{Outcome, Raise};
 
 type Path = Vec<(i64, i64)>;
+type RuleRow = (i64, i64, Option<Path>, String, Option<Path>, bool, Vec<i64>);
 
 #[pyfunction]
 #[pyo3(signature = (events, branch_view=None, include_metadata=false))]
@@ -41,14 +42,52 @@ pub(crate) fn replay_settled<'py>(
 }
 
 #[pyfunction]
-#[pyo3(signature = (events, live_job_ids))]
+#[pyo3(signature = (events, live_job_ids, covered=BTreeSet::new()))]
 pub(crate) fn finished_events<'py>(
     py: Python<'py>,
     events: &Bound<'py, PyAny>,
     live_job_ids: Vec<String>,
+    covered: BTreeSet<i64>,
 ) -> Outcome<Bound<'py, PyList>> {
     let events = read(events)?;
-    answer(py, move || lineage::normalize_resumable_events(events, &live_job_ids))
+    answer(py, move || lineage::announced_events(events, &covered, Some(&live_job_ids)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (events, covered=BTreeSet::new()))]
+pub(crate) fn announced_events<'py>(
+    py: Python<'py>,
+    events: &Bound<'py, PyAny>,
+    covered: BTreeSet<i64>,
+) -> Outcome<Bound<'py, PyList>> {
+    let events = read(events)?;
+    answer(py, move || lineage::announced_events(events, &covered, None))
+}
+
+#[pyfunction]
+#[pyo3(signature = (events, branch_view=None))]
+pub(crate) fn compact_rules(
+    py: Python<'_>,
+    events: &Bound<'_, PyAny>,
+    branch_view: Option<&Bound<'_, PyAny>>,
+) -> Outcome<Vec<RuleRow>> {
+    let (events, view) = (read(events)?, view(py, branch_view)?);
+    let row = |rule: Rule| {
+        let Rule { from, to, path, summary, source, results, source_is_recorded } = rule;
+        (from, to, path, summary, source, source_is_recorded, results)
+    };
+    Ok(py.detach(move || lineage::compact_rules(&events, &view).into_iter().map(row).collect()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (events, branch_view=None))]
+pub(crate) fn covered_event_ids<'py>(
+    py: Python<'py>,
+    events: &Bound<'py, PyAny>,
+    branch_view: Option<&Bound<'py, PyAny>>,
+) -> Outcome<Bound<'py, PySet>> {
+    let (events, view) = (read(events)?, view(py, branch_view)?);
+    PySet::new(py, py.detach(move || lineage::compact_covered_event_ids(&events, &view)))
 }
 
 #[pyfunction]
@@ -115,6 +154,22 @@ pub(crate) fn branch_metadata<'py>(
     let found = PyDict::new(py);
     for (turn, branches) in turns {
         found.set_item(turn, of_branches(py, branches)?)?;
+    }
+    Ok(found)
+}
+
+#[pyfunction]
+#[pyo3(signature = (events, branch_view=None))]
+pub(crate) fn branch_choices<'py>(
+    py: Python<'py>,
+    events: &Bound<'py, PyAny>,
+    branch_view: Option<&Bound<'py, PyAny>>,
+) -> Outcome<Bound<'py, PyDict>> {
+    let (events, view) = (read(events)?, view(py, branch_view)?);
+    let turns = py.detach(move || lineage::project_branch_metadata(&events, &view)).or_raise(py)?;
+    let found = PyDict::new(py);
+    for (turn, choices) in turns {
+        found.set_item(turn, of_choices(py, choices)?)?;
     }
     Ok(found)
 }
@@ -197,6 +252,26 @@ fn of_branches(py: Python<'_>, found: TurnBranches) -> Outcome<Bound<'_, PyDict>
     turn.set_item("branches", found.branches)?;
     turn.set_item("latest_branch", found.latest_branch)?;
     turn.set_item("events_by_branch", found.events_by_branch)?;
+    Ok(turn)
+}
+
+fn of_choices(py: Python<'_>, found: TurnChoices) -> Outcome<Bound<'_, PyDict>> {
+    let latest = found.branches.last().map(|choice| choice.branch);
+    let branches = PyList::empty(py);
+    for choice in found.branches {
+        let row = PyDict::new(py);
+        let pair = |(turn, branch)| vec![turn, branch];
+        let paths =
+            choice.parent_paths.into_iter().map(|path| path.into_iter().map(pair).collect::<Vec<_>>());
+        row.set_item("branch_id", choice.branch)?;
+        row.set_item("parent_branch_paths", paths.collect::<Vec<_>>())?;
+        row.set_item("selected", found.selected == Some(choice.branch))?;
+        branches.append(row)?;
+    }
+    let turn = PyDict::new(py);
+    turn.set_item("branches", branches)?;
+    turn.set_item("latest", latest)?;
+    turn.set_item("selected", found.selected)?;
     Ok(turn)
 }
 

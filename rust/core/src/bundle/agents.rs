@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::append::insert_next;
-use super::handle::Inner;
+use super::handle::{Inner, Txn};
 use super::kv::{get_in, items_in};
 use super::ledger::last_number;
 use super::read::Selection;
@@ -64,6 +64,47 @@ fn runs_in(
     Ok(runs)
 }
 
+/// The number after the last stored run.
+fn following(inner: &Inner, connection: &Connection, parent: &str, name: &str) -> Result<i64> {
+    let runs = runs_in(inner, connection, Some(parent), Some(name))?;
+    Ok(runs.iter().map(|run| run.run + 1).max().unwrap_or(0))
+}
+
+/// Reserves a run number inside a transaction that somebody else commits.
+pub(super) fn next_run_in(txn: &mut Txn<'_>, parent: &str, name: &str) -> Result<i64> {
+    let fault = txn.fault("number a run in");
+    txn.ensure(Group::Private).map_err(&fault)?;
+    let mark = format!("subagent_run:{parent}:{name}");
+    let reserved: Option<i64> = txn
+        .connection
+        .prepare_cached("SELECT value FROM amber_meta WHERE name = ?1")
+        .and_then(|mut select| select.query_row([&mark], |row| row.get(0)).optional())
+        .map_err(&fault)?;
+    let run = reserved.unwrap_or(0).max(following(txn.inner, txn.connection, parent, name)?);
+    txn.connection
+        .prepare_cached("INSERT OR REPLACE INTO amber_meta (name, value) VALUES (?1, ?2)")
+        .and_then(|mut upsert| upsert.execute((&mark, run + 1)))
+        .map_err(&fault)?;
+    Ok(run)
+}
+
+/// The run that carries a job's id, on a connection that is at hand.
+pub(super) fn find_run_in(
+    inner: &Inner,
+    connection: &Connection,
+    job: &str,
+    parent: Option<&str>,
+) -> Result<Option<SubagentRun>> {
+    if job.is_empty() {
+        return Ok(None);
+    }
+    let runs = runs_in(inner, connection, parent, None)?;
+    Ok(runs.into_iter().find(|run| match &run.record {
+        Payload::Object(body) => msgpack::field(body, "job_id").and_then(msgpack::as_str) == Some(job),
+        Payload::Bytes(_) => false,
+    }))
+}
+
 impl Inner {
     /// Appends a message to a channel; the payload's `ts` is added where it has none.
     pub(super) fn append_message(
@@ -95,29 +136,10 @@ impl Inner {
     /// handle or another.
     pub(super) fn next_subagent_run(&self, parent: &str, name: &str) -> Result<i64> {
         const ACTION: &str = "number a run in";
-        let following = |connection: &Connection| {
-            let runs = runs_in(self, connection, Some(parent), Some(name))?;
-            Ok(runs.iter().map(|run| run.run + 1).max().unwrap_or(0))
-        };
         if self.source.is_some() {
-            return self.read(ACTION, following);
+            return self.read(ACTION, |connection| following(self, connection, parent, name));
         }
-        self.write(ACTION, |txn| {
-            let fault = txn.fault(ACTION);
-            txn.ensure(Group::Private).map_err(&fault)?;
-            let mark = format!("subagent_run:{parent}:{name}");
-            let reserved: Option<i64> = txn
-                .connection
-                .prepare_cached("SELECT value FROM amber_meta WHERE name = ?1")
-                .and_then(|mut select| select.query_row([&mark], |row| row.get(0)).optional())
-                .map_err(&fault)?;
-            let run = reserved.unwrap_or(0).max(following(txn.connection)?);
-            txn.connection
-                .prepare_cached("INSERT OR REPLACE INTO amber_meta (name, value) VALUES (?1, ?2)")
-                .and_then(|mut upsert| upsert.execute((&mark, run + 1)))
-                .map_err(&fault)?;
-            Ok(run)
-        })
+        self.write(ACTION, |txn| next_run_in(txn, parent, name))
     }
 
     /// The runs of sub-agents, by parent, name and run.
@@ -127,14 +149,7 @@ impl Inner {
 
     /// The run that carries a job's id.
     pub(super) fn find_subagent_run(&self, job: &str, parent: Option<&str>) -> Result<Option<SubagentRun>> {
-        if job.is_empty() {
-            return Ok(None);
-        }
-        let runs = self.subagent_runs(parent, None)?;
-        Ok(runs.into_iter().find(|run| match &run.record {
-            Payload::Object(body) => msgpack::field(body, "job_id").and_then(msgpack::as_str) == Some(job),
-            Payload::Bytes(_) => false,
-        }))
+        self.read("read", |connection| find_run_in(self, connection, job, parent))
     }
 
     /// The rollups of an agent, by turn.

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
+use super::branches;
 use super::handle::{Durability, Inner, State, Txn};
 use super::ledger::{self, COUNTER_KEY, Ledger, Space, last_number_by_scan};
 use super::value::Payload;
 use crate::codec::{self, msgpack};
 use crate::db::schema::Table;
 use crate::error::{Error, Result};
+use crate::lineage::Highest;
 use crate::model::{Draft, EventId, Namespace};
 
 /// How many events and how long a batch of `Durability::Batch` may stay open.
@@ -27,6 +29,8 @@ pub struct Appended {
     pub id: EventId,
     /// The event as it is stored: one `MessagePack` map with every stamp.
     pub body: Vec<u8>,
+    /// Whether it states the parent path that it was given.
+    pub states_path: bool,
 }
 
 impl Inner {
@@ -99,7 +103,7 @@ impl Inner {
 }
 
 /// An agent's name is the start of keys; the empty one would make keys that nothing owns.
-fn check_name(agent: &str) -> Result<()> {
+pub(super) fn check_name(agent: &str) -> Result<()> {
     if agent.is_empty() {
         return Err(Error::invalid("agent: the name of an agent must not be empty"));
     }
@@ -112,6 +116,9 @@ pub(super) fn append_in(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f
     txn.ensure_table(Table::Events).map_err(&fault)?;
     if txn.ledger.is_none() {
         *txn.ledger = Some(Ledger::load(txn.connection).map_err(&fault)?);
+    }
+    if drafts.iter().any(may_omit) {
+        branches::ensure(txn, agent)?;
     }
     let (appended, counter_due) = append_all(txn, agent, drafts, now)?;
     let aged = txn.counter_written.is_none_or(|written| written.elapsed() >= COUNTER_AGE);
@@ -141,7 +148,8 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     let ledger = txn.ledger.as_mut().ok_or_else(|| txn.inner.closed("append to"))?;
     ledger.refresh(connection).map_err(fault)?;
     let mut max_id = ledger.max_id;
-    let counts_branches = ledger.branches.contains_key(agent);
+    // Out of the ledger while the batch goes on: after an error the branches are read again.
+    let mut highest = ledger.branches.remove(agent);
     let space = ledger.space(connection, agent).map_err(fault)?;
     if space.next == 0 {
         ledger::register(connection, agent, Some(true)).map_err(fault)?;
@@ -149,34 +157,49 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     let log = Namespace::events(agent);
     let mut insert = connection.prepare_cached(Table::Events.sql().insert).map_err(fault)?;
     let mut appended = Vec::with_capacity(drafts.len());
-    let mut branches = Vec::new();
     let mut has_given = false;
     for draft in drafts {
         let id = draft.given_id.unwrap_or(max_id + 1);
-        let body = assemble(draft, id, now);
+        let turn = draft.stamps.turn_index.or(draft.own_turn);
+        let path = stated_path(draft, turn, highest.as_ref());
+        let body = assemble(draft, path, id, now);
         let key = insert_next(connection, &mut insert, Table::Events, &log, &mut space.next, &body)
             .map_err(fault)?;
         note_id(connection, agent, space, id).map_err(fault)?;
-        let turn = draft.stamps.turn_index.or(draft.own_turn);
         space.last_turn = turn.or(space.last_turn);
-        if counts_branches
+        if let Some(highest) = highest.as_mut()
             && let (Some(turn), Some(branch)) =
                 (turn, msgpack::field(&body, "branch_id").and_then(msgpack::as_i64))
         {
-            branches.push((turn, branch));
+            highest.note(turn, branch);
         }
         max_id = max_id.max(id);
         has_given |= draft.given_id.is_some();
-        appended.push(Appended { key, id: EventId(id), body });
+        appended.push(Appended { key, id: EventId(id), body, states_path: path.is_some() });
     }
     ledger.max_id = max_id;
-    if let Some(known) = ledger.branches.get_mut(agent) {
-        for (turn, branch) in branches {
-            let highest = known.entry(turn).or_insert(0);
-            *highest = branch.max(*highest);
-        }
+    if let Some(highest) = highest {
+        ledger.branches.insert(agent.to_owned(), highest);
     }
     Ok((appended, has_given))
+}
+
+fn may_omit(draft: &Draft) -> bool {
+    draft.may_omit_path && draft.stamps.parent_branch_path.as_ref().is_some_and(|path| !path.is_empty())
+}
+
+/// The path that an event states: the given one, unless it may be left out and the log implies it.
+fn stated_path<'d>(
+    draft: &'d Draft,
+    turn: Option<i64>,
+    highest: Option<&Highest>,
+) -> Option<&'d [(i64, i64)]> {
+    let path = draft.stamps.parent_branch_path.as_deref()?;
+    let implied = || match (turn, highest) {
+        (Some(turn), Some(highest)) => highest.implies(turn, path),
+        _ => path.is_empty(),
+    };
+    if draft.may_omit_path && implied() { None } else { Some(path) }
 }
 
 /// Stores a row under the next free number of `space`; nothing is ever overwritten.
@@ -218,10 +241,9 @@ fn note_id(connection: &Connection, agent: &str, space: &mut Space, id: i64) -> 
 }
 
 /// Puts payload and stamps together: the payload's fields first, in the caller's order.
-fn assemble(draft: &Draft, id: i64, now: f64) -> Vec<u8> {
+fn assemble(draft: &Draft, path: Option<&[(i64, i64)]>, id: i64, now: f64) -> Vec<u8> {
     let stamps = &draft.stamps;
     let spawned = stamps.spawned_in_turn.or(if draft.has_spawned { None } else { stamps.turn_index });
-    let path = stamps.parent_branch_path.as_deref();
     let extra = 2
         + usize::from(stamps.turn_index.is_some())
         + usize::from(spawned.is_some())

@@ -10,6 +10,7 @@ use crate::db::fault::translate;
 use crate::db::open;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
+use crate::files::aside::{Aside, Work};
 
 const ACTION: &str = "back up to";
 
@@ -28,8 +29,7 @@ impl Inner {
         let directory =
             target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let fault = |source: std::io::Error| Error::io(target, ACTION, &source);
-        let partial =
-            tempfile::Builder::new().prefix(".amberlog-backup-").tempdir_in(directory).map_err(fault)?;
+        let partial = Aside::make(directory, Work::Backup, ACTION)?;
         let copy = partial.path().join("copy");
         if self.source.is_some() {
             self.read(ACTION, |connection| copy_database(connection, &copy))?;

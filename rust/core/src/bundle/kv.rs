@@ -49,23 +49,7 @@ impl Inner {
 
     /// Makes every change in one transaction; returns how many keys were there before.
     pub(super) fn apply(&self, changes: &[Change]) -> Result<usize> {
-        if changes.iter().any(|change| change.table == Table::Events) {
-            return Err(Error::invalid("events are only appended: use append_event"));
-        }
-        self.write(WRITE, |txn| {
-            let is_of_snapshot = changes.iter().any(|change| belongs_to_snapshot(change.table, &change.key));
-            if is_of_snapshot {
-                Self::refresh_conversations(txn)?;
-            }
-            let mut found = 0;
-            for change in changes {
-                found += usize::from(change_in(txn, change)?);
-            }
-            if is_of_snapshot {
-                txn.heads.mark_stale();
-            }
-            Ok(found)
-        })
+        self.write(WRITE, |txn| changes_in(txn, changes))
     }
 
     /// Keys that start with `prefix`, in the order of their bytes.
@@ -194,6 +178,25 @@ fn scan(
         left -= 1;
     }
     Ok(())
+}
+
+/// Makes every change; how many keys were there before a removal, or written.
+pub(super) fn changes_in(txn: &mut Txn<'_>, changes: &[Change]) -> Result<usize> {
+    if changes.iter().any(|change| change.table == Table::Events) {
+        return Err(Error::invalid("events are only appended: use append_event"));
+    }
+    let is_of_snapshot = changes.iter().any(|change| belongs_to_snapshot(change.table, &change.key));
+    if is_of_snapshot {
+        Inner::refresh_conversations(txn)?;
+    }
+    let mut found = 0;
+    for change in changes {
+        found += usize::from(change_in(txn, change)?);
+    }
+    if is_of_snapshot {
+        txn.heads.mark_stale();
+    }
+    Ok(found)
 }
 
 /// Makes one change; whether the key was there before a removal.

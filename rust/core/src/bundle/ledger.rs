@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::value::{event_number, field_i64};
 use crate::db::schema::{Table, has_table};
+use crate::lineage::Highest;
 use crate::model::{Namespace, parse_numbered};
 
 /// Where the session's highest event id is kept for readers that do not look at the log.
@@ -42,7 +43,7 @@ pub struct Ledger {
     pub max_id: i64,
     spaces: HashMap<String, Space>,
     /// The highest branch of each turn, for the logs that were asked about.
-    pub branches: HashMap<String, HashMap<i64, i64>>,
+    pub branches: HashMap<String, Highest>,
     stale: bool,
 }
 

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use super::agents::{SubagentRun, with_ts};
 use super::append::Appended;
+use super::compaction::Compaction;
 use super::create;
 use super::fork::{Cut, Fork};
 use super::handle::{Inner, Options};
 use super::kv::Change;
 use super::read::{Page, Row, Selection};
+use super::record::{Recorded, Unit};
 use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
 use super::text::{Filter, Hit};
 use super::value::Payload;
 use super::verify::Report;
+use super::working::Place;
 use crate::clock::Clock;
 use crate::codec::Value;
 use crate::db::schema::Table;
@@ -217,6 +220,36 @@ impl Bundle {
     pub fn token_usage_all_loops(&self) -> Result<Vec<(String, Value)>> {
         let loops = usage::token_usage_all_loops(self.inner.as_ref())?;
         Ok(loops.into_iter().map(|(path, usage)| (path, usage.to_value())).collect())
+    }
+}
+
+/// Recording.
+impl Bundle {
+    /// Stores events and all that belongs to them, in one transaction.
+    pub fn record(&self, unit: &Unit<'_>) -> Result<Recorded> {
+        self.inner.record(unit)
+    }
+
+    /// Stores what the end of a turn writes, in one transaction, and syncs it to disk.
+    pub fn end_turn(&self, unit: &Unit<'_>) -> Result<Recorded> {
+        let recorded = self.inner.record(unit)?;
+        self.inner.flush()?;
+        Ok(recorded)
+    }
+
+    /// Stores a summary that stands in for older turns, with its snapshot; nothing when it is blank.
+    pub fn compact(&self, compaction: &Compaction<'_>) -> Result<Option<Appended>> {
+        self.inner.compact(compaction)
+    }
+
+    /// The messages that a model is sent next, at most `max` of them; costs these, not the log.
+    pub fn working_history(&self, agent: &str, max: Option<usize>) -> Result<Vec<Value>> {
+        self.inner.working_history(agent, max)
+    }
+
+    /// Where an agent stands: turn, branch and lineage of its last event that has them.
+    pub fn place_of(&self, agent: &str) -> Result<Option<Place>> {
+        self.inner.place_of(agent)
     }
 }
 

@@ -1,7 +1,5 @@
 //! Reading the log: a page at a time, in the order of numbers, never of texts.
 
-use std::collections::HashMap;
-
 use rusqlite::Connection;
 
 use super::handle::Inner;
@@ -69,47 +67,7 @@ impl Inner {
         from: Option<u64>,
         limit: usize,
     ) -> Result<Page> {
-        self.read(ACTION, |connection| {
-            let fault = self.fault(ACTION);
-            if !has_table(connection, "events").map_err(&fault)? {
-                return Ok(Page::default());
-            }
-            let log = Namespace::events(agent);
-            let start = match from {
-                Some(from) => from,
-                None => first_number(self, connection, agent, wanted).map_err(&fault)?,
-            };
-            let mut page = Page::default();
-            let mut seen = 0;
-            let mut at = Some(start);
-            while let Some(number) = at
-                && page.rows.len() < limit
-                && seen < ROWS
-            {
-                let take = (ROWS - seen).min(limit - page.rows.len());
-                let (rows, next) = rows_from(connection, &log, Table::Events, number, wanted.reverse, take)
-                    .map_err(&fault)?;
-                seen += rows.len();
-                at = next;
-                for (key, stored) in rows {
-                    let value = open_owned(&self.path, Table::Events, &key, stored)?;
-                    let is_wanted = match &value {
-                        Payload::Object(body) => wanted.wants(body),
-                        Payload::Bytes(_) => wanted.since.is_none() && wanted.types.is_none(),
-                    };
-                    if is_wanted {
-                        page.rows.push(Row { key, value });
-                    } else if is_past(&value, wanted)
-                        && is_ordered(self, connection, agent).map_err(&fault)?
-                    {
-                        at = None;
-                        break;
-                    }
-                }
-            }
-            page.next = at;
-            Ok(page)
-        })
+        self.read(ACTION, |connection| page_in(self, connection, agent, wanted, from, limit))
     }
 
     /// One page of the messages of a channel.
@@ -181,40 +139,6 @@ impl Inner {
         })
     }
 
-    /// The highest branch of a turn; 0 when it has none. The first call for an agent reads its log once.
-    pub(super) fn max_branch(&self, agent: &str, turn: i64) -> Result<i64> {
-        let known = self.with_numbers(ACTION, |ledger, _| {
-            Ok(ledger.branches.get(agent).map(|turns| turns.get(&turn).copied().unwrap_or(0)))
-        })?;
-        if let Some(branch) = known {
-            return Ok(branch);
-        }
-        let last = self.max_event_id()?;
-        let mut turns: HashMap<i64, i64> = HashMap::new();
-        let mut from = Some(0);
-        while let Some(number) = from {
-            let page = self.page(agent, &Selection::default(), Some(number), usize::MAX)?;
-            for row in &page.rows {
-                let Payload::Object(body) = &row.value else { continue };
-                let field = |name| msgpack::field(body, name).and_then(msgpack::as_i64);
-                if let (Some(turn), Some(branch)) = (field("turn_index"), field("branch_id")) {
-                    let highest = turns.entry(turn).or_insert(0);
-                    *highest = branch.max(*highest);
-                }
-            }
-            from = page.next;
-        }
-        let branch = turns.get(&turn).copied().unwrap_or(0);
-        // Events that came in while the log was read are in nobody's count: then the next call reads again.
-        if self.max_event_id()? == last {
-            self.with_numbers(ACTION, |ledger, _| {
-                ledger.branches.insert(agent.to_owned(), turns);
-                Ok(())
-            })?;
-        }
-        Ok(branch)
-    }
-
     /// The owners of all logs.
     pub(super) fn namespaces(&self) -> Result<Vec<String>> {
         self.read(ACTION, |connection| ledger::namespaces(connection).map_err(self.fault(ACTION)))
@@ -235,6 +159,54 @@ impl Inner {
             }
         }
     }
+}
+
+/// One page of a log, on a connection that is at hand.
+pub(super) fn page_in(
+    inner: &Inner,
+    connection: &Connection,
+    agent: &str,
+    wanted: &Selection,
+    from: Option<u64>,
+    limit: usize,
+) -> Result<Page> {
+    let fault = inner.fault(ACTION);
+    if !has_table(connection, "events").map_err(&fault)? {
+        return Ok(Page::default());
+    }
+    let log = Namespace::events(agent);
+    let start = match from {
+        Some(from) => from,
+        None => first_number(inner, connection, agent, wanted).map_err(&fault)?,
+    };
+    let mut page = Page::default();
+    let mut seen = 0;
+    let mut at = Some(start);
+    while let Some(number) = at
+        && page.rows.len() < limit
+        && seen < ROWS
+    {
+        let take = (ROWS - seen).min(limit - page.rows.len());
+        let (rows, next) =
+            rows_from(connection, &log, Table::Events, number, wanted.reverse, take).map_err(&fault)?;
+        seen += rows.len();
+        at = next;
+        for (key, stored) in rows {
+            let value = open_owned(&inner.path, Table::Events, &key, stored)?;
+            let is_wanted = match &value {
+                Payload::Object(body) => wanted.wants(body),
+                Payload::Bytes(_) => wanted.since.is_none() && wanted.types.is_none(),
+            };
+            if is_wanted {
+                page.rows.push(Row { key, value });
+            } else if is_past(&value, wanted) && is_ordered(inner, connection, agent).map_err(&fault)? {
+                at = None;
+                break;
+            }
+        }
+    }
+    page.next = at;
+    Ok(page)
 }
 
 /// How far a clock may have been set back, in seconds. An event that is older by more was given its

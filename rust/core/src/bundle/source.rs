@@ -145,13 +145,24 @@ fn shm_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether a living process has the file open in write-ahead mode: each holds a lock on byte 128 of
-/// the shared-memory file.
-#[cfg(unix)]
+/// A living process that has the file open, this one included.
+pub fn user_of(path: &Path) -> Option<u32> {
+    // While a store of this process has the file open, nothing beside it may be opened either.
+    let Some(_reading) = registry::open_reader(path) else { return Some(std::process::id()) };
+    other_user_of(path)
+}
+
 fn is_in_use(path: &Path) -> bool {
+    other_user_of(path).is_some()
+}
+
+/// Another process that has the file open in write-ahead mode: each holds a lock on byte 128 of the
+/// shared-memory file.
+#[cfg(unix)]
+fn other_user_of(path: &Path) -> Option<u32> {
     use std::os::fd::AsRawFd;
     const DEAD_MAN_SWITCH: libc::off_t = 128;
-    let Ok(shared) = std::fs::File::open(shm_of(path)) else { return false };
+    let shared = std::fs::File::open(shm_of(path)).ok()?;
     // SAFETY: all-zero bytes are a valid `flock`, which is plain data, and `SEEK_SET` is zero.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = i16::try_from(libc::F_WRLCK).unwrap_or(1);
@@ -160,12 +171,12 @@ fn is_in_use(path: &Path) -> bool {
     // SAFETY: the descriptor is open and the struct outlives the call, which only fills it in.
     let asked = unsafe { libc::fcntl(shared.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
     // With nobody in the way the kernel answers "unlocked" and leaves no process id.
-    asked == 0 && lock.l_pid != 0
+    u32::try_from(lock.l_pid).ok().filter(|pid| asked == 0 && *pid != 0)
 }
 
 #[cfg(not(unix))]
-fn is_in_use(path: &Path) -> bool {
-    shm_of(path).exists()
+fn other_user_of(path: &Path) -> Option<u32> {
+    shm_of(path).exists().then_some(0)
 }
 
 /// Opens a private copy.

@@ -33,6 +33,13 @@ pub(super) fn transcode(encoding: u8, payload: &[u8]) -> Result<Vec<u8>, Fault> 
     Ok(out)
 }
 
+/// Returns the value that a JSON text holds.
+pub fn read_json(text: &str) -> Result<Value, Fault> {
+    serde_json::from_str(text)
+        .map(from_json)
+        .map_err(|error| Fault::new(format!("JSON that cannot be read: {error}")))
+}
+
 // Eight bytes without a type: an i64 or an f64. The peer guesses, and what it guesses is what the
 // caller of the peer has always seen, so the rule is the same to the letter.
 fn scalar(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {

@@ -9,5 +9,6 @@ pub mod msgpack;
 mod stored;
 mod value;
 
+pub use legacy::read_json;
 pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
 pub use value::Value;

@@ -19,15 +19,10 @@ pub(super) struct Step<'a> {
     pub settled: bool,
 }
 
-impl<'a> Step<'a> {
+impl Step<'_> {
     /// Wraps an event that was made here and is not in the log.
     pub fn made(event: Value) -> Self {
         Self { event: Cow::Owned(event), rule: None, settled: false }
-    }
-
-    /// Wraps an event of the log.
-    pub fn stored(event: Cow<'a, Value>) -> Self {
-        Self { event, rule: None, settled: false }
     }
 }
 

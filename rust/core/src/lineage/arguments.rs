@@ -8,7 +8,7 @@ use crate::codec::Value;
 ///
 /// The spelling is that of Python's `json.dumps`, so that an announcement which is rebuilt here equals
 /// the one that another reader of the same log rebuilds.
-pub(super) fn arguments(args: Option<&Value>) -> String {
+pub(crate) fn arguments(args: Option<&Value>) -> String {
     match args {
         None | Some(Value::Nil) => "{}".to_owned(),
         Some(Value::Str(text)) => text.clone(),

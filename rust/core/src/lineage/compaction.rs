@@ -8,17 +8,21 @@ use crate::codec::Value;
 
 /// A summary and the events that it replaces.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rule {
+pub struct Rule {
+    /// The first id of the range that it replaces.
     pub from: i64,
+    /// The last id of that range.
     pub to: i64,
     /// The turns and branches whose events it replaces; without them it replaces all of its range.
     pub path: Option<Vec<(i64, i64)>>,
+    /// The text that stands for them.
     pub summary: String,
     /// The turns and branches that it was made from, where that is known.
     pub source: Option<Vec<(i64, i64)>>,
     /// Results outside of its range that it tells of, ascending.
     pub results: Vec<i64>,
-    source_is_recorded: bool,
+    /// Whether the event says what it was made from, were it that nobody knows.
+    pub source_is_recorded: bool,
 }
 
 impl Rule {

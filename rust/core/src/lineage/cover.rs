@@ -3,7 +3,10 @@
 use std::collections::{BinaryHeap, HashMap};
 
 use super::compaction::{Pathless, Rule, usable_rules};
+use super::dedupe::repeats;
 use super::log::{Line, Log};
+use super::view::View;
+use crate::codec::Value;
 
 /// The summaries in use, and for each event of the log the one that stands for it.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +31,29 @@ impl Cover {
         best_rules(&log.lines, &order, &rules, |at, rule| by[at] = Some(rule));
         Self { rules, by }
     }
+}
+
+/// Returns the summaries that stand under a view, the best last.
+pub fn compact_rules(events: &[Value], view: &View) -> Vec<Rule> {
+    Cover::of(&Log::read(events, view), Pathless::All).rules
+}
+
+/// Returns the ids of the events that a summary stands for under a view, ascending.
+///
+/// A result that was recorded twice in a row is covered as often.
+pub fn compact_covered_event_ids(events: &[Value], view: &View) -> Vec<i64> {
+    let log = Log::read(events, view);
+    let cover = Cover::of(&log, Pathless::All);
+    let mut covered = false;
+    let mut ids = Vec::new();
+    for (at, line) in log.lines.iter().enumerate() {
+        let again = covered && line.kind == "tool_result" && repeats(line.event, log.lines[at - 1].event);
+        covered = line.id.is_some() && (again || cover.by[at].is_some());
+        ids.extend(line.id.filter(|_| covered));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 fn standing(log: &Log<'_>, order: &[usize], rules: Vec<Rule>) -> Vec<Rule> {

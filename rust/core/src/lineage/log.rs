@@ -82,6 +82,31 @@ impl<'a> Log<'a> {
         ids
     }
 
+    /// Hides what the last clearing of the context removed; system prompts stay.
+    pub fn cleared(mut self) -> Self {
+        let last = self.lines.iter().zip(&self.live);
+        let cleared = last.rev().find(|(line, live)| **live && line.kind == "context_cleared");
+        if let Some(bound) = cleared.and_then(|(line, _)| line.id) {
+            for (line, live) in self.lines.iter().zip(&mut self.live) {
+                *live &= line.kind == "system_prompt_set" || line.id.is_none_or(|id| id > bound);
+            }
+        }
+        self
+    }
+
+    /// Returns the first event that tells of something other than a system prompt.
+    pub fn first_told(&self) -> Option<i64> {
+        let mut shown = self.lines.iter().zip(&self.live).filter(|(_, live)| **live);
+        shown.find(|(line, _)| line.kind != "system_prompt_set").and_then(|(line, _)| line.id)
+    }
+
+    /// Returns turn and branch of the events shown from one id to another, each once, turns ascending.
+    pub fn places_within(&self, from: i64, to: i64) -> View {
+        let within = |id: i64| (from..=to).contains(&id);
+        let shown = self.lines.iter().zip(&self.live).filter(|(_, live)| **live);
+        shown.filter(|(line, _)| line.id.is_some_and(within)).filter_map(|(line, _)| line.place).collect()
+    }
+
     /// Returns the positions of events that do not merely repeat the one before.
     pub(super) fn distinct(&self) -> impl Iterator<Item = usize> {
         let lines = &self.lines;

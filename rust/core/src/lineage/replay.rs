@@ -225,7 +225,7 @@ impl<'e> Teller<'e> {
         if self.with_metadata {
             let metadata = record([
                 ("job_id", string(&*job)),
-                ("result_event_id", or(event, "event_id", Value::Nil)),
+                ("result_event_id", or(event, "_source_event_id", or(event, "event_id", Value::Nil))),
                 ("tool_result_phase", string("final")),
             ]);
             set(&mut message, "metadata", metadata);

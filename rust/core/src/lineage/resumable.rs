@@ -1,11 +1,11 @@
 //! Events as a resumed session repaints them: nothing is left open.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::announce::{Step, announce};
 use super::dedupe::dedupe_adjacent;
-use super::field::{JOB, identity, kind, or, record, string, truthy};
+use super::field::{JOB, identity, int, kind, or, record, string, truthy};
 use crate::codec::Value;
 
 /// What the result of an interrupted call says.
@@ -24,8 +24,28 @@ pub fn resumable_events(events: Vec<Value>, live_job_ids: &[String]) -> Vec<Valu
 /// `_synthetic_resume`; an announcement made here is marked `_synthetic_announce`. Neither has an id, and
 /// the events given are otherwise unchanged and in their order.
 pub fn normalize_resumable_events(events: Vec<Value>, live_job_ids: &[String]) -> Vec<Value> {
-    let mut steps: Vec<Step<'_>> = events.into_iter().map(|event| Step::stored(Cow::Owned(event))).collect();
-    finish(&mut steps, live_job_ids);
+    announced_events(events, &BTreeSet::new(), Some(live_job_ids))
+}
+
+/// Announces the calls that nothing announces, but for events in `covered`, which a summary stands for.
+///
+/// With `interrupted`, calls that never got a result have one that says so, but for the jobs it names. The
+/// events may have gone through a reader that moved results to their calls and marked them
+/// `_settled_from_call`; such a result needs the announcement of its call even where that is covered.
+pub fn announced_events(
+    events: Vec<Value>,
+    covered: &BTreeSet<i64>,
+    interrupted: Option<&[String]>,
+) -> Vec<Value> {
+    let step = |event: Value| {
+        let rule = int(&event, "event_id").filter(|id| covered.contains(id)).map(|_| 0);
+        let settled = truthy(&event, "_settled_from_call").is_some();
+        Step { event: Cow::Owned(event), rule, settled }
+    };
+    let mut steps: Vec<Step<'_>> = events.into_iter().map(step).collect();
+    if let Some(live_job_ids) = interrupted {
+        finish(&mut steps, live_job_ids);
+    }
     announce(steps).into_iter().map(|step| step.event.into_owned()).collect()
 }
 

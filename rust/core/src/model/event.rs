@@ -46,4 +46,6 @@ pub struct Draft {
     pub own_turn: Option<i64>,
     /// What the caller passed beside the payload.
     pub stamps: Stamps,
+    /// Whether the parent path may be left out where the order of the log implies it.
+    pub may_omit_path: bool,
 }

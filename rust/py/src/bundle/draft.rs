@@ -28,6 +28,7 @@ pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps
         has_spawned: fields.contains(intern!(py, "spawned_in_turn"))?,
         own_turn,
         stamps,
+        may_omit_path: false,
     })
 }
 

@@ -141,17 +141,27 @@ impl PyBundle {
         tag: &Tag,
     ) -> PyResult<Saved> {
         let keep = marks.len();
-        let mut fresh = Vec::new();
-        for (at, message) in messages.iter().enumerate().skip(keep) {
-            let mut body = Vec::with_capacity(256);
-            convert::encode(&message, &mut body)
-                .map_err(|error| crate::error::raise(py, &at_message(at, error)))?;
-            fresh.push(body);
-            marks.push(&message);
-        }
+        let fresh = pack(py, messages, marks)?;
         let save = Save { agent, keep, base: marks.snapshot, fresh: &fresh, tag };
         py.detach(|| self.bundle.save_snapshot(&save)).or_raise(py)
     }
+}
+
+/// Packs the messages that the marks do not know, and marks them.
+pub(super) fn pack(
+    py: Python<'_>,
+    messages: &Bound<'_, PyList>,
+    marks: &mut Marks,
+) -> PyResult<Vec<Vec<u8>>> {
+    let mut fresh = Vec::new();
+    for (at, message) in messages.iter().enumerate().skip(marks.len()) {
+        let mut body = Vec::with_capacity(256);
+        convert::encode(&message, &mut body)
+            .map_err(|error| crate::error::raise(py, &at_message(at, error)))?;
+        fresh.push(body);
+        marks.push(&message);
+    }
+    Ok(fresh)
 }
 
 fn at_message(at: usize, error: amberlog_core::Error) -> amberlog_core::Error {
@@ -165,7 +175,7 @@ fn at_message(at: usize, error: amberlog_core::Error) -> amberlog_core::Error {
 }
 
 /// A value that the core looks into.
-fn value_of(py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Value> {
+pub(super) fn value_of(py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Value> {
     let Some(value) = value else { return Ok(Value::Nil) };
     let mut body = Vec::new();
     convert::encode(value, &mut body).or_raise(py)?;
@@ -173,7 +183,7 @@ fn value_of(py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<Value>
 }
 
 /// Reads a branch tag. Its parents are one pair a turn, so they are read without a tree in between.
-fn tag_of(
+pub(super) fn tag_of(
     py: Python<'_>,
     branch: Option<&Bound<'_, PyAny>>,
     watermark: i64,

@@ -31,6 +31,21 @@ fn change(table: Table, key: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>
     Ok(Change { table, key, value })
 }
 
+/// What is stored and what is deleted, over several tables.
+pub(super) fn changes_of(
+    items: &[(String, Bound<'_, PyAny>, Bound<'_, PyAny>)],
+    delete: &[(String, Bound<'_, PyAny>)],
+) -> PyResult<Vec<Change>> {
+    let mut changes = Vec::with_capacity(items.len() + delete.len());
+    for (name, key, value) in items {
+        changes.push(change(table(name)?, key, Some(value))?);
+    }
+    for (name, key) in delete {
+        changes.push(change(table(name)?, key, None)?);
+    }
+    Ok(changes)
+}
+
 /// Says under which key a value was refused.
 fn at_key(py: Python<'_>, table: Table, key: &[u8], error: PyErr) -> PyErr {
     let placed = format!("{}[{:?}]: {}", table.name(), text(key), error.value(py));
@@ -76,13 +91,7 @@ impl PyBundle {
         items: Vec<(String, Bound<'_, PyAny>, Bound<'_, PyAny>)>,
         delete: Vec<(String, Bound<'_, PyAny>)>,
     ) -> Outcome<()> {
-        let mut changes = Vec::with_capacity(items.len() + delete.len());
-        for (name, key, value) in &items {
-            changes.push(change(table(name)?, key, Some(value))?);
-        }
-        for (name, key) in &delete {
-            changes.push(change(table(name)?, key, None)?);
-        }
+        let changes = changes_of(&items, &delete)?;
         py.detach(|| self.bundle.apply(&changes)).or_raise(py).map(drop)
     }
 

@@ -9,6 +9,7 @@ use crate::bundle::handle::exists;
 use crate::bundle::sync::wal_of;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
+use crate::files::aside::{Aside, Work};
 use crate::files::lock::lock_path;
 
 /// The files of a child that stand under their names.
@@ -47,8 +48,7 @@ impl Placed {
             target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let fault = |source: std::io::Error| Error::io(target, ACTION, &source);
         std::fs::create_dir_all(directory).map_err(fault)?;
-        let partial =
-            tempfile::Builder::new().prefix(".amberlog-fork-").tempdir_in(directory).map_err(fault)?;
+        let partial = Aside::make(directory, Work::Fork, ACTION)?;
         let copy = partial.path().join("copy");
         fill(&copy)?;
         std::fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(fault)?;

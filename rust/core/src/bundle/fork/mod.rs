@@ -13,6 +13,7 @@ use rusqlite::Connection;
 pub use self::cut::Cut;
 use self::cut::Scan;
 use self::files::Placed;
+pub(super) use self::rows::{Copying, each};
 use super::handle::{Inner, Options};
 use super::kv::{Change, change_in, get_in};
 use super::value::Payload;

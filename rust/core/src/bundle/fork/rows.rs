@@ -69,11 +69,15 @@ pub fn fill(parent: &Path, from: &Connection, target: &Path, fork: &Fork<'_>) ->
 }
 
 /// Two databases, one being made of the other.
-struct Copying<'a> {
-    parent: &'a Path,
-    from: &'a Connection,
-    child: &'a Connection,
-    target: &'a Path,
+pub struct Copying<'a> {
+    /// The file that is read.
+    pub parent: &'a Path,
+    /// Its connection.
+    pub from: &'a Connection,
+    /// The database that is made.
+    pub child: &'a Connection,
+    /// Its file.
+    pub target: &'a Path,
 }
 
 impl Copying<'_> {
@@ -81,7 +85,8 @@ impl Copying<'_> {
         |source| translate(self.target, ACTION, &source)
     }
 
-    fn make_tables(&self) -> Result<()> {
+    /// Makes the tables of a session.
+    pub fn make_tables(&self) -> Result<()> {
         let fault = self.fault();
         self.child.execute_batch(Group::Private.ddl()).map_err(fault)?;
         self.child.execute_batch(Group::Log.ddl()).map_err(fault)?;
@@ -96,7 +101,7 @@ impl Copying<'_> {
     }
 
     /// Copies the rows of a table whose keys are wanted. Those of other programs are not looked into.
-    fn rows(&self, table: Table, wanted: impl Fn(&[u8]) -> bool) -> Result<()> {
+    pub fn rows(&self, table: Table, wanted: impl Fn(&[u8]) -> bool) -> Result<()> {
         let mut insert = self.insert(table)?;
         each(self.parent, self.from, table, |key, stored| {
             if !wanted(key) {
@@ -167,7 +172,7 @@ impl Copying<'_> {
     }
 
     /// Copies the checksums of values that are raw bytes.
-    fn checks(&self) -> Result<()> {
+    pub fn checks(&self) -> Result<()> {
         const READ: &str = "SELECT name, value FROM amber_meta WHERE name >= 'bytes:' AND name < 'bytes;'";
         let fault = |source: rusqlite::Error| translate(self.parent, ACTION, &source);
         if !has_table(self.from, "amber_meta").map_err(fault)? {

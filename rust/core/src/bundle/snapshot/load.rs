@@ -76,6 +76,99 @@ impl Inner {
     }
 }
 
+/// What a conversation goes on from: the newest snapshot, whoever wrote it.
+#[derive(Debug)]
+pub struct Base {
+    /// Its id; 0 when another program wrote it.
+    pub id: i64,
+    /// How many messages it has.
+    pub count: usize,
+    /// The highest event that they include, where that is known.
+    pub watermark: Option<i64>,
+    /// The branches that they tell of, where they are known.
+    pub lineage: Option<Path>,
+    /// The counters of the compaction, or nil.
+    pub compact_state: Value,
+    messages: Source,
+}
+
+/// Where the messages of a base are.
+#[derive(Debug)]
+enum Source {
+    /// In the snapshots of the agent of this number.
+    Ours(i64),
+    /// In the list that another program wrote.
+    Theirs(Conversation),
+}
+
+impl Base {
+    /// Its messages, decoded.
+    pub fn messages(&self, inner: &Inner, connection: &Connection) -> Result<Vec<Value>> {
+        match &self.messages {
+            Source::Ours(agent) => match lists(inner, connection, *agent, self.id)? {
+                Conversation::Lists(lists) => Ok(peer::decode_lists(&lists)),
+                Conversation::Whole(_) => Ok(Vec::new()),
+            },
+            Source::Theirs(Conversation::Lists(lists)) => Ok(peer::decode_lists(lists)),
+            Source::Theirs(Conversation::Whole(Payload::Object(body))) => {
+                Ok(peer::decode_lists(std::slice::from_ref(body)))
+            }
+            Source::Theirs(Conversation::Whole(Payload::Bytes(_))) => Ok(Vec::new()),
+        }
+    }
+
+    /// A snapshot of ours.
+    pub(super) fn ours(agent: i64, record: &Record) -> Self {
+        let (watermark, compact_state) = match &record.tag {
+            Tag::Plain => (None, Value::Nil),
+            Tag::Branch { watermark, compact_state, .. } => (Some(*watermark), compact_state.clone()),
+        };
+        Self {
+            id: record.id,
+            count: record.messages,
+            watermark,
+            lineage: record.tag.lineage(),
+            compact_state,
+            messages: Source::Ours(agent),
+        }
+    }
+
+    /// A list that another program wrote, with what it says of it.
+    pub(super) fn foreign(messages: Conversation, watermark: Option<i64>, lineage: Option<Path>) -> Self {
+        let count = match &messages {
+            Conversation::Whole(Payload::Object(body)) => list_header(body).map_or(0, |(count, _)| count),
+            _ => 0,
+        };
+        let messages = Source::Theirs(messages);
+        Self { id: 0, count, watermark, lineage, compact_state: Value::Nil, messages }
+    }
+}
+
+/// Finds what the conversation of an agent goes on from.
+pub fn base(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Base>> {
+    let fault = inner.fault(ACTION);
+    let row = peer::conversation_row(connection, agent).map_err(&fault)?;
+    let written = peer::written(connection, agent).map_err(&fault)?;
+    if row.is_none() && written.is_some() {
+        // The row was there, and somebody removed it.
+        return Ok(None);
+    }
+    let number = agent_number(connection, agent).map_err(&fault)?;
+    let id = match number {
+        Some(number) => newest_id(connection, number).map_err(&fault)?,
+        None => 0,
+    };
+    let is_ours = |stored: &Vec<u8>| written.is_some_and(|written| written.check == peer::check_of(stored));
+    match (row.filter(|stored| id == 0 || !is_ours(stored)), number) {
+        (Some(stored), _) => {
+            let messages = peer::open_conversation(inner, agent, stored)?;
+            peer::foreign_base(inner, connection, agent, messages).map(Some)
+        }
+        (None, Some(number)) if id > 0 => Ok(Some(Base::ours(number, &record(inner, connection, id)?))),
+        _ => Ok(None),
+    }
+}
+
 fn describe(record: &Record) -> SnapshotInfo {
     let (branch, watermark) = match &record.tag {
         Tag::Plain => (None, None),

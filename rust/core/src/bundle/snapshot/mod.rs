@@ -14,9 +14,9 @@ use rusqlite::Connection;
 pub use self::head::{Head, Heads, Record, open_segment};
 use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
 pub use self::lag::{lagging, unwritten};
-pub use self::load::{Conversation, SnapshotInfo};
+pub use self::load::{Base, Conversation, SnapshotInfo, base};
 pub use self::peer::SLOTS;
-pub use self::tag::{Path as BranchPath, Tag};
+pub use self::tag::{Path as BranchPath, Tag, parse_path};
 use super::handle::{Inner, Txn};
 use super::ledger::Ledger;
 use crate::codec::msgpack;
@@ -105,7 +105,8 @@ fn add_agent(connection: &Connection, agent: &str) -> rusqlite::Result<i64> {
     Ok(connection.last_insert_rowid())
 }
 
-fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
+/// Stores a snapshot inside a transaction that somebody else commits.
+pub(super) fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
     let fault = txn.fault(ACTION);
     txn.ensure(Group::Snapshot).map_err(&fault)?;
     if save.agent.is_empty() {
@@ -140,6 +141,30 @@ fn save_in(txn: &mut Txn<'_>, save: &Save<'_>) -> Result<Saved> {
     head.pending = true;
     peer::refresh_if_due(txn, save.agent)?;
     Ok(Saved::As(id))
+}
+
+/// Whether a list that counts from `base` cannot be stored, since that is not the newest snapshot any more.
+pub(super) fn is_outdated(txn: &mut Txn<'_>, agent: &str, keep: usize, base: i64) -> Result<bool> {
+    if keep == 0 {
+        return Ok(false);
+    }
+    txn.ensure(Group::Snapshot).map_err(txn.fault(ACTION))?;
+    let head = head_of(txn, agent)?;
+    let newest = head.record.as_ref().map_or(0, |record| record.id);
+    Ok(newest != base || keep > head.hashes.len())
+}
+
+/// What the conversation goes on from, where that is known without a look at the peer's rows.
+pub(super) fn known_base(txn: &mut Txn<'_>, agent: &str) -> Result<Option<Base>> {
+    txn.ensure(Group::Snapshot).map_err(txn.fault(ACTION))?;
+    let head = head_of(txn, agent)?;
+    let record = head.record.as_ref().filter(|record| !record.parts.is_empty() || record.messages == 0);
+    Ok(record.map(|record| Base::ours(head.agent, record)))
+}
+
+/// Brings the peer's rows of `agent` level with the newest snapshot.
+pub(super) fn show(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
+    peer::refresh(txn, agent)
 }
 
 /// The turn that a snapshot closes: the tag's, else that of the newest event, else the next number.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::head::{Head, branch_record, record_path};
 use super::head_of;
 use super::lag::{joined, lagging};
-use super::load::{self, Conversation, lists};
+use super::load::{self, Base, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
 use crate::bundle::handle::{Inner, Txn};
 use crate::bundle::value::{Payload, open_owned, open_value};
@@ -98,6 +98,26 @@ pub fn is_as_written(connection: &Connection, agent: &str) -> rusqlite::Result<b
     Ok(written(connection, agent)?.is_some_and(|written| written.check == check_of(&stored)))
 }
 
+/// The peer's list with the watermark and the branch that its slots name.
+pub fn foreign_base(
+    inner: &Inner,
+    connection: &Connection,
+    agent: &str,
+    messages: Conversation,
+) -> Result<Base> {
+    let value = |name: &str| -> Result<Option<Value>> {
+        let stored = crate::bundle::kv::get_in(inner, connection, Table::State, &slot(agent, name))?;
+        Ok(stored.and_then(|stored| match stored {
+            Payload::Object(body) => msgpack::decode(&body).ok(),
+            Payload::Bytes(_) => None,
+        }))
+    };
+    let watermark = value("snapshot_event_id")?.and_then(|number| number.as_i64());
+    let branch = value("snapshot_branch")?.unwrap_or(Value::Nil);
+    let lineage = Tag::of_branch(branch, watermark.unwrap_or(0), Value::Nil).lineage();
+    Ok(Base::foreign(messages, watermark, lineage))
+}
+
 /// Compares the peer's row with what we wrote: when it differs, the peer's list is the newest, and the
 /// head starts from nothing.
 pub fn look(inner: &Inner, connection: &Connection, agent: &str, head: &mut Head) -> Result<()> {
@@ -152,7 +172,7 @@ pub fn part_with_tag(txn: &mut Txn<'_>, agent: &str, next: &Tag) -> Result<()> {
     if *next == Tag::Plain && was_tagged { refresh(txn, agent) } else { Ok(()) }
 }
 
-fn decode_lists(lists: &[Vec<u8>]) -> Vec<Value> {
+pub fn decode_lists(lists: &[Vec<u8>]) -> Vec<Value> {
     lists
         .iter()
         .filter_map(|body| msgpack::decode(body).ok())
