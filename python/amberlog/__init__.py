@@ -1,6 +1,7 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
 from amberlog import aio, errors, lineage, migration
+from amberlog.attaching import Session
 from amberlog.errors import (
     AlreadyAttachedError,
     ForkNotStableError,
@@ -21,13 +22,23 @@ from amberlog.errors import (
     SessionWriteError,
 )
 from amberlog.migration import migrate
+from amberlog.reader import SessionReader
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
-from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
+from amberlog.types import (
+    Attachment,
+    Durability,
+    Problem,
+    SearchHit,
+    SnapshotInfo,
+    TurnView,
+    VerifyReport,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyAttachedError",
+    "Attachment",
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -35,6 +46,7 @@ __all__ = [
     "NullSessionStore",
     "Problem",
     "SearchHit",
+    "Session",
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
@@ -46,10 +58,12 @@ __all__ = [
     "SessionNotFoundError",
     "SessionNotResumableError",
     "SessionReadOnlyError",
+    "SessionReader",
     "SessionStore",
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "TurnView",
     "VerifyReport",
     "__version__",
     "aio",

@@ -21,6 +21,7 @@ mod resumable;
 mod round;
 mod settle;
 mod tool;
+mod turns;
 pub mod usage;
 mod view;
 
@@ -32,4 +33,5 @@ pub use pairing::{Repair, pair_tool_calls};
 pub use path::ParentPaths;
 pub use replay::{replay_conversation, replay_with_settled_tools};
 pub use resumable::{normalize_resumable_events, resumable_events};
+pub use turns::turns;
 pub use view::{View, parse_view, resolve_branch_view_strict};
