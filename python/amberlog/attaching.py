@@ -136,12 +136,11 @@ class Session:
             What `SessionStore.fork` raises.
         """
         child = name or f"{self.name}-fork-{uuid4().hex[:8]}"
-        if name is not None and name != _fit(name):
-            raise ValueError(f"name must be fit for the name of a file, not {name!r}")
+        target = fork_path(self.path, name or _fit(child))
         async with self._forking:
             store = await asyncio.to_thread(
                 self.store.fork,
-                fork_path(self.path, _fit(child)),
+                target,
                 at_event_id=at_event_id,
                 mutate=mutate,
                 name=child,
@@ -163,7 +162,13 @@ class Session:
 
 
 def fork_path(path: str | Path, name: str) -> Path:
-    """Returns where a fork of a session lies that is called so."""
+    """Returns where a fork of a session lies that is called so.
+
+    Raises:
+        ValueError: The name is not fit for a file's name.
+    """
+    if not name or name != _fit(name):
+        raise ValueError(f"name must be fit for the name of a file, not {name!r}")
     parent = Path(path)
     stem, mark, _ = parent.name.partition(".kohakutr")
     stem = stem if mark else parent.stem
