@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from support import independent
 from support.children import environment
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from amberlog import SessionStore
 
 EVENTS = 4_000
@@ -73,3 +72,11 @@ def test_what_another_thread_works_on_stays(parent: SessionStore, tmp_path: Path
         len(independent.rows(tmp_path / f"{number}.copy", "events")) == EVENTS
         for number in range(3)
     )
+
+
+def test_a_fork_is_as_private_as_its_parent(parent: SessionStore, tmp_path: Path) -> None:
+    Path(parent.path).chmod(0o600)
+
+    parent.fork(tmp_path / "private.v2", at_event_id=1).close()
+
+    assert (tmp_path / "private.v2").stat().st_mode & 0o777 == 0o600
