@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog import SessionClosedError, SessionStore
+from amberlog import Attachment, SessionClosedError, SessionStore
 from amberlog.types import Unit
 from torture.places import NOBODY, listing, mounted, open_to_all, run
 
@@ -236,6 +236,10 @@ ARGUMENTS: dict[str, object] = {
     "callback": print,
     "closer": print,
     "fn": print,
+    "host": "alice",
+    "role": "critic",
+    "agent_name": "carl",
+    "attachment": Attachment("alice", "critic", 0, "carl"),
 }
 HARMLESS = {"close", "open_readonly", "unsubscribe", "path", "readonly", "is_ready", "run"}
 VERBS = sorted(

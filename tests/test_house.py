@@ -33,10 +33,12 @@ PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
     "amberlog.artifacts",
+    "amberlog.attaching",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.lineage",
     "amberlog.migration",
+    "amberlog.reader",
     "amberlog.session",
     "amberlog.types",
 )

@@ -424,6 +424,30 @@ def test_the_peers_own_migration_is_taken_as_it_is(v1: Path) -> None:
     assert kohaku.contents(v1.parent) == before
 
 
+def test_a_damaged_old_session_does_not_keep_its_new_one_from_being_opened(v1: Path) -> None:
+    made = amberlog.migrate(v1)
+    v1.write_bytes(b"no database")
+
+    assert ensure_latest_version(v1) == made
+
+
+def test_a_relative_path_will_do(v1: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(v1.parent)
+
+    made = amberlog.migrate("v1.kohakutr")
+
+    assert made == Path("v1.kohakutr.v2")
+    assert len(everything(made)["events"]) == 20
+
+
+def test_the_new_session_is_as_private_as_the_old_one(v1: Path) -> None:
+    v1.chmod(0o440)
+
+    made = amberlog.migrate(v1)
+
+    assert made.stat().st_mode & 0o777 == 0o640
+
+
 KILLED = """
 import os, sys, threading, time, amberlog
 threading.Thread(

@@ -1,6 +1,7 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
 from amberlog import aio, errors, lineage, migration
+from amberlog.attaching import Session
 from amberlog.errors import (
     AlreadyAttachedError,
     ForkNotStableError,
@@ -22,16 +23,26 @@ from amberlog.errors import (
     UnknownPeerError,
 )
 from amberlog.migration import migrate
+from amberlog.reader import SessionReader
 from amberlog.recorder import Recorder
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
 from amberlog.session_output import SessionOutput
 from amberlog.turn import Turn
-from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
+from amberlog.types import (
+    Attachment,
+    Durability,
+    Problem,
+    SearchHit,
+    SnapshotInfo,
+    TurnView,
+    VerifyReport,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyAttachedError",
+    "Attachment",
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -40,6 +51,7 @@ __all__ = [
     "Problem",
     "Recorder",
     "SearchHit",
+    "Session",
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
@@ -52,11 +64,13 @@ __all__ = [
     "SessionNotResumableError",
     "SessionOutput",
     "SessionReadOnlyError",
+    "SessionReader",
     "SessionStore",
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
     "Turn",
+    "TurnView",
     "UnknownPeerError",
     "VerifyReport",
     "__version__",

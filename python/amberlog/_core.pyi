@@ -166,6 +166,9 @@ class Bundle:
     ) -> list[dict[str, object]]:
         """Returns an agent's events with doubles left out and unfinished calls closed."""
 
+    def turns(self, agent: str) -> list[dict[str, object]]:
+        """Returns what was asked and answered in each turn, on the newest branches."""
+
     def namespaces(self) -> list[str]:
         """Returns the namespaces that have events, by name."""
 
@@ -201,6 +204,14 @@ class Bundle:
 
     def count(self, table: str) -> int:
         """Returns how many keys a table has."""
+
+    def attach(
+        self, host: str, role: str, data: Mapping[str, object]
+    ) -> tuple[int, str, dict[str, object]]:
+        """Numbers an attached agent, in one transaction with its event in the host's log.
+
+        Returns the number, and the key and the event as stored.
+        """
 
     def append_message(self, channel: str, data: Mapping[str, object]) -> str:
         """Appends a message to a channel and returns its key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amberlog._handle import StoreHandle
+from amberlog.types import TurnView
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -165,6 +166,14 @@ class EventLog(StoreHandle):
         """
         return self._bundle.resumable_events(agent, sorted(live_job_ids or ()), since_event_id)
 
+    def turns(self, agent: str) -> list[TurnView]:
+        """Returns what was asked and answered in each of an agent's turns, oldest first.
+
+        Of a turn that was edited or rerun only the newest branch is looked at. Costs one pass over
+        the agent's events.
+        """
+        return [_turn(index, row) for index, row in enumerate(self._bundle.turns(agent))]
+
     def max_event_id(self, agent: str | None = None) -> int:
         """Returns the highest event id of the session; 0 when it has no event.
 
@@ -224,3 +233,15 @@ class EventLog(StoreHandle):
                 return
             if limit is not None:
                 limit -= len(page)
+
+
+def _turn(index: int, row: Mapping[str, object]) -> TurnView:
+    calls, ts = row["tool_calls"], row["ts"]
+    return TurnView(
+        index,
+        row["user_text"],
+        str(row["assistant_text"]),
+        tuple(calls) if isinstance(calls, list) else (),
+        str(row["source"]),
+        float(ts) if isinstance(ts, int | float) else 0.0,
+    )

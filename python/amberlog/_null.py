@@ -53,6 +53,15 @@ class NullBundle:
         event = {**data, "type": event_type, "event_id": self._event_id} if stamped else None
         return key, self._event_id, event
 
+    def attach(
+        self, host: str, role: str, data: Mapping[str, object]
+    ) -> tuple[int, str, dict[str, object]]:
+        """Returns the number that the attached agent would have had, and its event."""
+        number = self._number(f"attach:{host}:{role}")
+        fields = {**data, "attach_seq": number}
+        key, _, event = self.append(host, "agent_attached", fields, stamped=True)
+        return number, key, event or fields
+
     def append_many(
         self,
         agent: str,
@@ -156,6 +165,12 @@ class NullBundle:
     ) -> list[dict[str, object]]:
         """Returns no events."""
         del agent, live_job_ids, since
+        self._check()
+        return []
+
+    def turns(self, agent: str) -> list[dict[str, object]]:
+        """Returns no turns."""
+        del agent
         self._check()
         return []
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
 from amberlog._recorded import Recorded
+from amberlog.errors import SessionDamagedError
+from amberlog.types import Attachment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +84,64 @@ class WorkRecords(Recorded):
             return text.decode()
         return text if isinstance(text, str) else None
 
+    def load_subagent_messages(
+        self, parent: str, name: str, run: int
+    ) -> list[dict[str, object]] | None:
+        """Returns the messages of a run's conversation; None when none are kept.
+
+        They are stored as the JSON text of a list, or of a map with the list under `messages`.
+
+        Raises:
+            SessionDamagedError: What is stored is neither.
+        """
+        text = self.load_subagent_conversation(parent, name, run)
+        if text is None:
+            return None
+        try:
+            stored: object = json.loads(text)
+        except ValueError:
+            stored = None
+        messages = stored.get("messages") if isinstance(stored, dict) else stored
+        if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+            return messages
+        at = f"subagents[{parent}:{name}:{run}:conversation]"
+        what = "it is not a list of messages"
+        raise SessionDamagedError(
+            f"`{self.path}` is damaged at {at}: {what}", path=self.path, at=at, what=what
+        )
+
+    def attach_agent(
+        self, host: str, role: str, agent_name: str, *, attached_by: str | None = None
+    ) -> Attachment:
+        """Attaches an agent to another one, and returns where its events belong.
+
+        In one transaction it gets the next number of its role, an `agent_attached` event is
+        appended to the host's log, and a viewer shows its history first from then on. Its own
+        events are appended under the attachment's `namespace`; its host's are not changed.
+
+        Args:
+            host: The agent that it is attached to.
+            role: What it is there for; one role may be taken by many agents.
+            agent_name: What it is called.
+            attached_by: Who attached it; the agent itself when left out.
+
+        Raises:
+            ValueError: The host or the role is empty.
+        """
+        fields = _attached(self.session_id, role, agent_name, attached_by)
+        number, key, event = self._bundle.attach(host, role, fields)
+        self._notify(key, event)
+        return Attachment(host, role, number, agent_name)
+
+    def detach_agent(self, attachment: Attachment) -> None:
+        """Appends an `agent_detached` event to the host's log; the agent's own events stay.
+
+        Attaching the agent again gives it the next number.
+        """
+        given = attachment
+        fields = _attached(self.session_id, given.role, given.agent_name, None)
+        self.append_event(given.host, "agent_detached", {**fields, "attach_seq": given.attach_seq})
+
     def list_subagent_runs(
         self, *, parent: str | None = None, name: str | None = None
     ) -> list[dict[str, object]]:
@@ -109,6 +170,17 @@ class WorkRecords(Recorded):
     def load_job(self, job_id: str) -> dict[str, object] | None:
         """Returns a job's record; None when there is none."""
         return _record(self.jobs.get(job_id))
+
+
+def _attached(
+    session_id: str, role: str, agent_name: str, attached_by: str | None
+) -> dict[str, object]:
+    return {
+        "agent_name": agent_name,
+        "role": role,
+        "attached_by": attached_by or agent_name,
+        "session_id": session_id,
+    }
 
 
 def _rollup_key(agent: str, turn_index: int) -> str:

@@ -70,6 +70,49 @@ class SnapshotInfo:
     ts: float
 
 
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An agent that is attached to another one of the session, its host.
+
+    Attributes:
+        host: The agent that it is attached to.
+        role: What it is there for.
+        attach_seq: Its number among those of that role, from 0.
+        agent_name: What it is called.
+    """
+
+    host: str
+    role: str
+    attach_seq: int
+    agent_name: str
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that its events belong to."""
+        return f"{self.host}:attached:{self.role}:{self.attach_seq}"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn of a conversation, put together from the events that are shown.
+
+    Attributes:
+        index: Its number among the turns that are shown, from 0.
+        user_text: What began it: text, or what the event holds in its place.
+        assistant_text: What was answered.
+        tool_calls: `name` and `args` of the tools that were called.
+        source: What began it: `user_input` or `trigger_fired`, or what the event says.
+        ts: When it began, in seconds since 1970.
+    """
+
+    index: int
+    user_text: object = ""
+    assistant_text: str = ""
+    tool_calls: tuple[Mapping[str, object], ...] = ()
+    source: str = ""
+    ts: float = 0.0
+
+
 class SearchHit(TypedDict):
     """One record that a search of a session found.
 
@@ -176,6 +219,7 @@ class UserGroups(TypedDict):
 
 
 __all__ = [
+    "Attachment",
     "BranchChoice",
     "CompactRule",
     "Durability",
@@ -185,6 +229,7 @@ __all__ = [
     "SnapshotInfo",
     "TurnBranches",
     "TurnChoices",
+    "TurnView",
     "UserGroup",
     "UserGroups",
     "VerifyReport",

@@ -9,8 +9,8 @@ from typing import Annotated, cast
 import typer
 
 import amberlog
+from amberlog.cli import changing, reading
 from amberlog.cli import demo as demonstration
-from amberlog.cli import reading
 from amberlog.cli.terminal import complain, drop_stdout, prepare_streams
 from amberlog.errors import SessionError
 
@@ -132,6 +132,49 @@ def backup(
 ) -> Job:
     """Copies a session whole, while others may write to it."""
     return partial(reading.backup, session, target, as_json=as_json)
+
+
+@app.command()
+def fork(
+    session: Session,
+    *,
+    at: Annotated[
+        int, typer.Option("--at", help="The id of the last event to keep.", min=1, max=2**63 - 1)
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="What to call the new session.")
+    ] = None,
+    drop_trailing: Annotated[
+        bool, typer.Option("--drop-trailing", help="Leave that event out.")
+    ] = False,
+    edit: Annotated[
+        str | None, typer.Option("--edit", help="What the user is to have said in that event.")
+    ] = None,
+    as_json: Json = False,
+) -> Job:
+    """Makes a new session of one as it stood at an event."""
+    if drop_trailing and edit is not None:
+        raise typer.BadParameter("an event is dropped or edited, not both")
+    return partial(
+        changing.fork,
+        session,
+        at,
+        name=name and _typed(name),
+        drop_trailing=drop_trailing,
+        edit=None if edit is None else _typed(edit),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def migrate(
+    session: Annotated[str, typer.Argument(help="A session, or a directory of sessions.")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    as_json: Json = False,
+) -> Job:
+    """Makes sessions in the present format of old ones, which stay as they are."""
+    return partial(changing.migrate, session, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

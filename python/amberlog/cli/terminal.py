@@ -54,6 +54,12 @@ def console() -> Console:
     return _Console(highlight=False, markup=False, emoji=False)
 
 
+@functools.cache
+def error_console() -> Console:
+    """Returns the console on standard error, where progress is shown."""
+    return _Console(highlight=False, markup=False, emoji=False, stderr=True)
+
+
 def line(text: str, style: str = "") -> None:
     """Prints one line, escaped and not wrapped."""
     if style:

@@ -1,5 +1,7 @@
 //! Migration to the present format.
 
+#![expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
+
 use std::path::PathBuf;
 
 use amberlog_core::bundle::{self, Migration, MigrationReport};

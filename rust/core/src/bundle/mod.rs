@@ -2,6 +2,7 @@
 
 mod agents;
 mod append;
+mod attach;
 mod backup;
 mod branches;
 mod compaction;

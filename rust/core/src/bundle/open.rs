@@ -140,6 +140,11 @@ impl Bundle {
         Ok(lineage::resumable_events(self.inner.event_values(agent, since)?, live_jobs))
     }
 
+    /// What was asked and answered in each turn of `agent`.
+    pub fn turns(&self, agent: &str) -> Result<Vec<Value>> {
+        Ok(lineage::turns(self.inner.event_values(agent, None)?))
+    }
+
     /// The rows that fit a query best.
     pub fn search(&self, query: &str, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
         self.inner.search(query, k, filter)
@@ -189,6 +194,11 @@ impl Bundle {
     /// One page of the messages of a channel.
     pub fn message_page(&self, channel: &str, from: u64, limit: usize) -> Result<Page> {
         self.inner.message_page(channel, from, limit)
+    }
+
+    /// Numbers an agent that is attached to `host`, and notes it in that one's log with `draft`.
+    pub fn attach(&self, host: &str, role: &str, draft: Draft) -> Result<(i64, Appended)> {
+        self.inner.attach(host, role, draft)
     }
 
     /// Reserves the next run number of a sub-agent.

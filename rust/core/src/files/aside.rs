@@ -3,9 +3,9 @@
 //! A process that is killed leaves its directory behind. Whoever makes the next one removes it: the
 //! lock on it, and not its age, tells that nobody works there any more.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -75,9 +75,21 @@ impl Drop for Aside {
     }
 }
 
+/// Lets those read and write a new file who may do so with the one that it was made of, its owner in any
+/// case.
+pub fn keep_private(from: &Path, file: &Path) -> io::Result<()> {
+    let mode = from.metadata()?.permissions().mode() & 0o777 | 0o600;
+    std::fs::set_permissions(file, Permissions::from_mode(mode))
+}
+
 /// Removes the directories that nobody works in. One that may not be removed stays.
 fn sweep(parent: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(parent)? {
+    let entries = match std::fs::read_dir(parent) {
+        // Where one may not look one may still write.
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         if !PREFIXES.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {

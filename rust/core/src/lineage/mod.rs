@@ -24,6 +24,7 @@ mod round;
 mod settle;
 mod tail;
 mod tool;
+mod turns;
 pub mod usage;
 mod view;
 
@@ -40,4 +41,5 @@ pub use path::ParentPaths;
 pub use replay::{replay_conversation, replay_with_settled_tools};
 pub use resumable::{announced_events, normalize_resumable_events, resumable_events};
 pub use tail::continues;
+pub use turns::turns;
 pub use view::{View, parse_view, resolve_branch_view_strict};

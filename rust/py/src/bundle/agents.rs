@@ -1,11 +1,12 @@
 //! Channels, sub-agents, rollups, token counts.
 
 use amberlog_core::bundle::{Payload, SubagentRun};
+use amberlog_core::model::Stamps;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::draft::dict;
+use super::draft::{dict, draft};
 use super::{PyBundle, object, text};
 use crate::convert;
 use crate::error::{Outcome, Raise};
@@ -16,8 +17,16 @@ fn run_of(py: Python<'_>, run: SubagentRun) -> PyResult<Run> {
     Ok((run.parent, run.name, run.run, object(py, &run.record)?))
 }
 
+type Attached = (i64, String, Py<PyAny>);
+
 #[pymethods]
 impl PyBundle {
+    fn attach(&self, py: Python<'_>, host: &str, role: &str, data: &Bound<'_, PyAny>) -> Outcome<Attached> {
+        let draft = draft("agent_attached", data, Stamps::default())?;
+        let (number, event) = py.detach(|| self.bundle.attach(host, role, draft)).or_raise(py)?;
+        Ok((number, text(&event.key), convert::decode(py, &event.body)?))
+    }
+
     fn append_message(&self, py: Python<'_>, channel: &str, data: &Bound<'_, PyAny>) -> Outcome<String> {
         let fields = dict(data)?;
         let mut pairs = Vec::new();

@@ -124,6 +124,17 @@ impl PyBundle {
         Ok(events)
     }
 
+    fn turns<'py>(&self, py: Python<'py>, agent: &str) -> Outcome<Bound<'py, PyList>> {
+        let packed = py
+            .detach(|| Ok(self.bundle.turns(agent)?.iter().map(Payload::of).collect::<Vec<_>>()))
+            .or_raise(py)?;
+        let turns = PyList::empty(py);
+        for turn in &packed {
+            turns.append(object(py, turn)?)?;
+        }
+        Ok(turns)
+    }
+
     fn namespaces(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         py.detach(|| self.bundle.namespaces()).or_raise(py)
     }

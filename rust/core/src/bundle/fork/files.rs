@@ -9,7 +9,7 @@ use crate::bundle::handle::exists;
 use crate::bundle::sync::wal_of;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
-use crate::files::aside::{Aside, Work};
+use crate::files::aside::{Aside, Work, keep_private};
 use crate::files::lock::lock_path;
 
 /// The files of a child that stand under their names.
@@ -51,6 +51,7 @@ impl Placed {
         let partial = Aside::make(directory, Work::Fork, ACTION)?;
         let copy = partial.path().join("copy");
         fill(&copy)?;
+        keep_private(parent, &copy).map_err(fault)?;
         std::fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(fault)?;
         let from = artifacts_dir(parent);
         let aside = partial.path().join("artifacts");

@@ -14,7 +14,7 @@ use crate::codec::Value;
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
-use crate::files::aside::Aside;
+use crate::files::aside::{Aside, keep_private};
 
 /// What stands under the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,9 @@ fn standing_of(source: &Inner, target: &Inner) -> Result<Standing> {
     let is_migrated = value_of(target, Table::Meta, b"migrated_from")?.is_some_and(|origin| origin.truthy());
     if !is_migrated {
         return Ok(if is_begun(source, target)? { Standing::Partial } else { Standing::Whole });
+    }
+    if has_last_copy(source, target)? == Some(true) {
+        return Ok(Standing::Whole);
     }
     let old = Old::of(source)?;
     if has_last_row(source, target, &old)? {
@@ -100,13 +103,21 @@ fn is_begun(source: &Inner, target: &Inner) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the row is there that the peer writes last: it copies one table after the other, each in
-/// the order of its keys.
-fn has_last_row(source: &Inner, target: &Inner, old: &Old<'_>) -> Result<bool> {
+/// Whether the row is there that the peer copies last, in the order of its tables and their keys; `None`
+/// where there is nothing to copy.
+fn has_last_copy(source: &Inner, target: &Inner) -> Result<Option<bool>> {
     for table in [Table::Jobs, Table::Subagents, Table::Channels, Table::State] {
         if let Some(last) = source.keys(table, b"", usize::MAX)?.last() {
-            return Ok(target.get(table, last)?.is_some());
+            return Ok(Some(target.get(table, last)?.is_some()));
         }
+    }
+    Ok(None)
+}
+
+/// Whether the row is there that the peer writes last: first come the logs, then what is copied.
+fn has_last_row(source: &Inner, target: &Inner, old: &Old<'_>) -> Result<bool> {
+    if let Some(is_there) = has_last_copy(source, target)? {
+        return Ok(is_there);
     }
     let Some(agent) = old.agents.last() else { return Ok(true) };
     if !old.is_structured {
@@ -134,6 +145,7 @@ fn is_continued(source: &Inner, target: &Inner, old: &Old<'_>) -> Result<bool> {
 /// Gives a finished file its name, with the artifacts of the source; false when somebody else was first.
 pub fn place(source: &Path, target: &Path, aside: &Aside, copy: &Path, standing: Standing) -> Result<bool> {
     let fault = |source: std::io::Error| Error::io(target, ACTION, &source);
+    keep_private(source, copy).map_err(fault)?;
     std::fs::File::open(copy).and_then(|file| file.sync_all()).map_err(fault)?;
     let added = Artifacts::copy(source, target, aside.path())?;
     if standing == Standing::Partial {
@@ -148,7 +160,7 @@ pub fn place(source: &Path, target: &Path, aside: &Aside, copy: &Path, standing:
         added.remove()?;
         return Err(fault(error));
     }
-    let directory = target.parent().unwrap_or(Path::new("."));
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
     Ok(true)
 }
