@@ -141,16 +141,13 @@ fn save(txn: &mut Txn<'_>, agent: &str, wanted: &UnitSnapshot<'_>) -> Result<Sav
             };
             let state = told.base.as_ref().map_or(Value::Nil, |base| base.compact_state.clone());
             let tag = tag_at(&wanted.tag, watermark, state);
-            match told.base.as_ref().filter(|base| base.id > 0).map(|base| (base.count, base.id)) {
-                Some((keep, base)) => {
-                    let fresh = pack(&told.fresh);
-                    snapshot::save_in(txn, &Save { agent, keep, base, fresh: &fresh, tag: &tag })
-                }
-                None => {
-                    let messages = told.messages(txn.inner, txn.connection)?;
-                    save_whole(txn, agent, &messages, &tag)
-                }
+            let own = told.base.as_ref().filter(|base| base.id > 0);
+            if let Some((keep, base)) = own.map(|base| (base.count, base.id)) {
+                let fresh = pack(&told.fresh);
+                return snapshot::save_in(txn, &Save { agent, keep, base, fresh: &fresh, tag: &tag });
             }
+            let messages = told.messages(txn.inner, txn.connection)?;
+            save_whole(txn, agent, &messages, &tag)
         }
     }
 }
