@@ -1,4 +1,4 @@
-"""Recording: a turn of a session that is long already, and what parent paths cost in one with branches."""
+"""Recording: a turn of a long session, and what parent paths cost in one with branches."""
 
 from __future__ import annotations
 

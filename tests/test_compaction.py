@@ -42,6 +42,12 @@ def turns(recorder: Recorder, count: int) -> None:
             turn.text(f"answer {number}")
 
 
+def fail(recorder: Recorder) -> None:
+    with recorder.turn("x") as turn:
+        turn.tool_call("bash", {})
+        raise OSError("gone")
+
+
 def is_valid(messages: list[dict[str, object]]) -> bool:
     """Whether every call is followed by its results and every result follows its call."""
     waiting: list[str] = []
@@ -204,9 +210,8 @@ def test_any_history_is_valid_and_short_enough(
             with recorder.regenerate(recorder.lineage[len(recorder.lineage) // 2][0]) as turn:
                 turn.text("other")
         elif step == "fail":
-            with pytest.raises(OSError, match="gone"), recorder.turn("x") as turn:
-                turn.tool_call("bash", {})
-                raise OSError("gone")
+            with pytest.raises(OSError, match="gone"):
+                fail(recorder)
         elif step == "reopen":
             store.close()
             store = SessionStore(path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,9 +16,6 @@ import pytest
 from amberlog import Recorder, SessionOutput, SessionStore, lineage
 from amberlog.types import NewEvent, Unit
 from support.children import environment
-
-import subprocess
-import sys
 
 pytestmark = pytest.mark.peers
 
@@ -83,7 +82,8 @@ def recorded(path: Path, chance: random.Random, turns: int) -> Paths:
             agent.go_to(place, list(trail))
             asked = {"content": f"ask {place}"}
             pair = tuple(
-                NewEvent(kind, asked, *place, tuple(trail)) for kind in ("user_input", "user_message")
+                NewEvent(kind, asked, *place, tuple(trail))
+                for kind in ("user_input", "user_message")
             )
             store.record(AGENT, Unit(events=pair))
             asyncio.run(answer(output, place))
@@ -114,9 +114,7 @@ def read_by_peer(path: Path, paths: Paths, asked: list[list[Place]]) -> dict[str
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_paths_that_are_left_out_change_nothing_for_the_peer(
-    seed: int, tmp_path: Path
-) -> None:
+def test_the_paths_that_are_left_out_change_nothing_for_the_peer(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     path = tmp_path / "session.kohakutr"
     paths = recorded(path, chance, 24)
@@ -156,15 +154,11 @@ def test_the_peer_tells_the_conversation_of_a_recorder(tmp_path: Path) -> None:
         with recorder.turn("and now") as turn:
             turn.text("Nothing.")
         history = recorder.history()
-        places = {
-            (event["turn_index"], event["branch_id"])
-            for event in store.get_events(AGENT)
-            if event["type"] == "user_message"
-        }
 
-    paths = {place: [(turn, 1) for turn in range(1, place[0])] for place in sorted(places)}
-    paths[5, 1] = [(1, 1), (2, 1), (3, 1), (4, 2)]
-    answer = read_by_peer(path, cast("Paths", paths), [[]])
+    paths: Paths = {(turn, 1): [(before, 1) for before in range(1, turn)] for turn in range(1, 5)}
+    paths[4, 2] = paths[4, 1]
+    paths[5, 1] = [*paths[4, 1], (4, 2)]
+    answer = read_by_peer(path, paths, [[]])
 
     replay = cast("list[list[dict[str, object]]]", answer["replays"][0])[0]
     told = [{key: message[key] for key in message if key != "metadata"} for message in replay]

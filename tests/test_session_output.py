@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AGENT = "main"
-SYSTEM = {"role": "system", "content": "be kind"}
+SYSTEM: dict[str, object] = {"role": "system", "content": "be kind"}
 
 
 class Conversation:

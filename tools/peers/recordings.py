@@ -26,6 +26,7 @@ from kohakuterrarium.session.store import SessionStore
 
 Event = dict[str, object]
 View = dict[int, int]
+Place = tuple[int, int]
 
 
 def readings(events: list[Event], view: View) -> dict[str, object]:
@@ -44,17 +45,19 @@ def readings(events: list[Event], view: View) -> dict[str, object]:
     }
 
 
-def edits(events: list[Event], paths: dict[tuple[int, int], list[list[int]]]) -> list[object]:
+def edits(events: list[Event], paths: dict[Place, list[Place]]) -> list[object]:
     """Returns the events and branches from which the peer would edit each request."""
     found: list[object] = []
     for event in events:
         if event["type"] != "user_message":
             continue
-        place = (event["turn_index"], event["branch_id"])
+        place = (int(str(event["turn_index"])), int(str(event["branch_id"])))
         selector = UserMessageSelector(event["event_id"], *place)
-        view = {**{turn: branch for turn, branch in paths[place]}, place[0]: place[1]}
+        view = dict([*paths[place], place])
         prefix = select_raw_history_prefix(events, selector=selector, branch_view=view)
-        found.append([[one["event_id"] for one in prefix.events], sorted(prefix.branch_view.items())])
+        found.append(
+            [[one["event_id"] for one in prefix.events], sorted(prefix.branch_view.items())]
+        )
     return found
 
 

@@ -109,7 +109,7 @@ fn session(steps: &[Step]) -> Session {
     for step in steps {
         match step {
             Step::Again(back) if !lineage.is_empty() => {
-                lineage.truncate(lineage.len() - 1 - back.min(&(lineage.len() - 1)))
+                lineage.truncate(lineage.len() - 1 - back.min(&(lineage.len() - 1)));
             }
             Step::Return(place) if !places.is_empty() => {
                 lineage.clone_from(&places[place % places.len()]);
