@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from amberlog import Recorder, SessionStore, lineage
 from support.independent import rows
+from support.kohaku import SESSIONS, Fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,6 +122,20 @@ def test_a_part_of_the_log_can_be_summarised(store: SessionStore) -> None:
     assert spoken(history) == [SUMMARY, "ask 2", "", "out 2", "answer 2"]
 
 
+def test_a_reader_finds_the_same_history(path: Path) -> None:
+    with SessionStore(path) as store:
+        recorder = Recorder(store, AGENT)
+        turns(recorder, 2)
+        recorder.compact(SUMMARY)
+        turns(recorder, 1)
+        history = recorder.history()
+
+        with SessionStore.open_readonly(path) as reader:
+            found = reader.get_working_history(AGENT)
+
+    assert found == history
+
+
 def test_a_range_without_events_is_refused(store: SessionStore) -> None:
     turns(Recorder(store, AGENT), 1)
     last = store.max_event_id()
@@ -188,6 +203,23 @@ def test_a_summary_stays_with_an_edit_after_it_and_goes_with_one_before(
 
     assert spoken(after) == [SUMMARY, "other", "fine"]
     assert spoken(before) == ["ask 0", "", "out 0", "answer 0", "earlier", "well"]
+
+
+@pytest.mark.parametrize("fixture", SESSIONS, ids=lambda fixture: fixture.name)
+def test_the_history_of_a_session_of_the_peer_is_what_the_peer_resumes(
+    fixture: Fixture, tmp_path: Path
+) -> None:
+    path = fixture.unpack(tmp_path)
+    with SessionStore.open_readonly(path) as store:
+        found = {agent: store.get_working_history(agent) for agent in fixture.names("per_agent")}
+
+    resumed = {agent: fixture.expected("per_agent", agent, "resume_messages") for agent in found}
+    told = {
+        agent: [{key: message[key] for key in message if key != "metadata"} for message in messages]
+        for agent, messages in resumed.items()
+        if isinstance(messages, list)
+    }
+    assert found == told
 
 
 @settings(max_examples=40, deadline=None)

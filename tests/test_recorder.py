@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from amberlog import NullSessionStore, Recorder, SessionStore, lineage
 from support.independent import rows
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 AGENT = "main"
+PAGE = Path(__file__).parent.parent / "docs" / "recording.md"
 ENVELOPE = {"type", "event_id", "ts", "turn_index", "spawned_in_turn", "branch_id"}
 
 
@@ -253,3 +254,18 @@ def test_a_listener_hears_of_every_recorded_event(path: Path) -> None:
 
     stored = rows(path, "events")
     assert [key for key, _ in heard] == list(stored)
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "recorded.kohakutr").exists()

@@ -53,20 +53,19 @@ impl PyBundle {
             Some((messages, branch, state)) => {
                 let state = value_of(py, state.as_ref())?;
                 let tag = tag_of(py, branch.as_ref(), 0, state)?;
-                match messages {
-                    Some(messages) => self.record_with(py, &mut unit, &messages, tag, sync)?,
-                    None => {
-                        unit.snapshot = Some(UnitSnapshot { messages: Messages::Told, tag });
-                        self.store(py, &unit, sync)?
-                    }
+                if let Some(messages) = messages {
+                    self.record_with(py, &unit, &messages, tag, sync)?
+                } else {
+                    unit.snapshot = Some(UnitSnapshot { messages: Messages::Told, tag });
+                    self.store(py, &unit, sync)?
                 }
             }
         };
         let whole = |body: &[u8]| if stamped { convert::decode(py, body).map(Some) } else { Ok(None) };
         let events = recorded.events.iter();
-        Ok(events
+        events
             .map(|event| Ok((text(&event.key), event.id.0, event.states_path, whole(&event.body)?)))
-            .collect::<PyResult<_>>()?)
+            .collect()
     }
 
     #[pyo3(signature = (agent, summary, from_event_id=None, to_event_id=None, fields=None, stamped=false))]
@@ -160,7 +159,7 @@ impl PyBundle {
     fn record_with(
         &self,
         py: Python<'_>,
-        unit: &mut Unit<'_>,
+        unit: &Unit<'_>,
         messages: &Bound<'_, PyList>,
         tag: Tag,
         sync: bool,
