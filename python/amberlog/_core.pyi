@@ -31,7 +31,7 @@ __all__ = [
 
 # Type, fields, turn, branch, parent path, and whether the path may be left out.
 _NewEventParts: TypeAlias = tuple[
-    str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool
+    str, Mapping[str, object], int | None, int | None, tuple[tuple[int, int], ...] | None, bool
 ]
 # Messages, branch and compaction counters.
 _SnapshotParts: TypeAlias = tuple[

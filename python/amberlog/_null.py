@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     NewEventParts: TypeAlias = tuple[
-        str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool
+        str, Mapping[str, object], int | None, int | None, tuple[tuple[int, int], ...] | None, bool
     ]
     SnapshotParts: TypeAlias = tuple[
         list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None

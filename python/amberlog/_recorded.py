@@ -121,13 +121,14 @@ class Recorded(AgentState):
 
 def _parts(
     event: NewEvent,
-) -> tuple[str, Mapping[str, object], int | None, int | None, list[tuple[int, int]] | None, bool]:
-    path = event.parent_branch_path
+) -> tuple[
+    str, Mapping[str, object], int | None, int | None, tuple[tuple[int, int], ...] | None, bool
+]:
     return (
         event.type,
         event.data,
         event.turn_index,
         event.branch_id,
-        None if path is None else list(path),
+        event.parent_branch_path,
         event.may_omit_path,
     )

@@ -91,6 +91,7 @@ class SessionOutput:
         self._tasks: dict[str, activity.Fields] = {}
         self._totals: dict[str, int] | None = None
         self._round: tuple[StoredEvent, Stamps] | None = None
+        self._known_path: tuple[object, tuple[tuple[int, int], ...]] | None = None
 
     async def start(self) -> None:
         """Does nothing: what an earlier process left was recorded when this was made."""
@@ -346,11 +347,20 @@ class SessionOutput:
 
     def _stamps(self) -> Stamps:
         turn, branch = _positive(self._agent, "_turn_index"), _positive(self._agent, "_branch_id")
-        path = getattr(self._agent, "_parent_branch_path", None)
-        pairs = tuple((pair[0], pair[1]) for pair in path) if isinstance(path, list) else None
+        pairs = self._path(turn, branch)
         if turn is None or branch is None:
             return Stamps(None, None, pairs)
         return Stamps(turn, branch, pairs)
+
+    def _path(self, turn: int | None, branch: int | None) -> tuple[tuple[int, int], ...] | None:
+        """The agent's parent path; within a turn it is read once, since it is one pair a turn."""
+        path = getattr(self._agent, "_parent_branch_path", None)
+        if not isinstance(path, list):
+            return None
+        known = (id(path), len(path), turn, branch)
+        if self._known_path is None or self._known_path[0] != known:
+            self._known_path = (known, tuple((pair[0], pair[1]) for pair in path))
+        return self._known_path[1]
 
     def _snapshot(self) -> TurnSnapshot:
         stamps = self._stamps()

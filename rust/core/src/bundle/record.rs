@@ -10,7 +10,7 @@ use super::value::Payload;
 use super::working;
 use crate::codec::{Value, msgpack};
 use crate::db::schema::Table;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Draft;
 
 const ACTION: &str = "record in";
@@ -87,7 +87,17 @@ impl Inner {
         }
         check_name(unit.agent)?;
         let now = self.clock.now();
-        self.write(ACTION, |txn| record_in(txn, unit, now))
+        let mut is_outdated = false;
+        let recorded = self.write(ACTION, |txn| {
+            let recorded = record_in(txn, unit, now)?;
+            is_outdated = recorded.saved == Some(Saved::Outdated);
+            // Undoes what was stored before the snapshot turned out to count from an older one.
+            if is_outdated { Err(Error::invalid("the snapshot is outdated")) } else { Ok(recorded) }
+        });
+        match recorded {
+            Err(_) if is_outdated => Ok(Recorded { events: Vec::new(), saved: Some(Saved::Outdated) }),
+            outcome => outcome,
+        }
     }
 }
 
@@ -141,16 +151,13 @@ fn save(txn: &mut Txn<'_>, agent: &str, wanted: &UnitSnapshot<'_>) -> Result<Sav
             };
             let state = told.base.as_ref().map_or(Value::Nil, |base| base.compact_state.clone());
             let tag = tag_at(&wanted.tag, watermark, state);
-            match told.base.as_ref().filter(|base| base.id > 0).map(|base| (base.count, base.id)) {
-                Some((keep, base)) => {
-                    let fresh = pack(&told.fresh);
-                    snapshot::save_in(txn, &Save { agent, keep, base, fresh: &fresh, tag: &tag })
-                }
-                None => {
-                    let messages = told.messages(txn.inner, txn.connection)?;
-                    save_whole(txn, agent, &messages, &tag)
-                }
+            let own = told.base.as_ref().filter(|base| base.id > 0);
+            if let Some((keep, base)) = own.map(|base| (base.count, base.id)) {
+                let fresh = pack(&told.fresh);
+                return snapshot::save_in(txn, &Save { agent, keep, base, fresh: &fresh, tag: &tag });
             }
+            let messages = told.messages(txn.inner, txn.connection)?;
+            save_whole(txn, agent, &messages, &tag)
         }
     }
 }

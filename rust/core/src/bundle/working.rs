@@ -63,6 +63,10 @@ pub(super) fn tell(inner: &Inner, connection: &Connection, agent: &str) -> Resul
 
 /// The same, of an agent whose newest snapshot is known.
 pub(super) fn go_on(inner: &Inner, connection: &Connection, agent: &str, base: Base) -> Result<Told> {
+    if base.count == 0 {
+        // A list without messages is what is saved of a runtime that could not give any.
+        return anew(inner, connection, agent, base);
+    }
     let Some(watermark) = base.watermark else {
         // Nobody knows which events the list includes, so it is taken as it stands.
         return Ok(Told { base: Some(base), fresh: Vec::new() });
@@ -80,6 +84,11 @@ pub(super) fn go_on(inner: &Inner, connection: &Connection, agent: &str, base: B
         let fresh = Log::read(&tail, &view).replay_settled(true, None);
         return Ok(Told { base: Some(base), fresh });
     }
+    anew(inner, connection, agent, base)
+}
+
+/// Tells the whole log instead of what follows a snapshot, unless it tells nothing.
+fn anew(inner: &Inner, connection: &Connection, agent: &str, base: Base) -> Result<Told> {
     let fresh = told_anew(inner, connection, agent)?;
     if fresh.is_empty() {
         return Ok(Told { base: Some(base), fresh });

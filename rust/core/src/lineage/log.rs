@@ -83,6 +83,7 @@ impl<'a> Log<'a> {
     }
 
     /// Hides what the last clearing of the context removed; system prompts stay.
+    #[must_use]
     pub fn cleared(mut self) -> Self {
         let last = self.lines.iter().zip(&self.live);
         let cleared = last.rev().find(|(line, live)| **live && line.kind == "context_cleared");

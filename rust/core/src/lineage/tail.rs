@@ -104,7 +104,9 @@ impl Log<'_> {
                     }
                 }
                 "user_message" => {
-                    exchanges.iter_mut().for_each(|exchange| exchange.is_over = true);
+                    for exchange in &mut exchanges {
+                        exchange.is_over = true;
+                    }
                     (begin, in_round) = (None, false);
                 }
                 "processing_start" | "processing_end" => (begin, in_round) = (None, false),

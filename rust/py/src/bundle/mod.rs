@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use amberlog_core::bundle::{Bundle, Payload};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use self::marks::Marks;
 use crate::convert;
@@ -30,6 +30,14 @@ pub(crate) struct PyBundle {
     bundle: Bundle,
     closed: AtomicBool,
     marks: Mutex<HashMap<String, Marks>>,
+    /// The parent path that was given last: all events of a turn are given the same.
+    path: Mutex<Option<KnownPath>>,
+}
+
+/// A path as an object that cannot change, and what it says.
+struct KnownPath {
+    object: Py<PyTuple>,
+    pairs: Vec<(i64, i64)>,
 }
 
 /// A key as bytes: text keys are UTF-8.

@@ -1,17 +1,19 @@
 //! Recording: events and what belongs to them go in together; the conversation comes out.
 
+use std::sync::PoisonError;
+
 use amberlog_core::bundle::{
     ChildRun, Compaction, Messages, Payload, Recorded, Saved, Tag, Unit, UnitSnapshot,
 };
 use amberlog_core::model::{Draft, Stamps};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 
 use super::draft::{branch_path, draft};
 use super::marks::Marks;
 use super::snapshots::{pack, tag_of, value_of};
 use super::tables::{changes_of, payload};
-use super::{PyBundle, object, text};
+use super::{KnownPath, PyBundle, object, text};
 use crate::convert;
 use crate::error::{Outcome, Raise};
 
@@ -42,7 +44,7 @@ impl PyBundle {
         sync: bool,
         stamped: bool,
     ) -> Outcome<Vec<Stored>> {
-        let drafts = events.iter().map(draft_of).collect::<PyResult<Vec<_>>>()?;
+        let drafts = events.iter().map(|event| self.draft_of(event)).collect::<PyResult<Vec<_>>>()?;
         let changes = changes_of(&puts, &deletes)?;
         let run = run.as_ref().map(run_of).transpose()?;
         let mut unit = Unit { agent, drafts: &drafts, changes: &changes, run, snapshot: None };
@@ -51,20 +53,19 @@ impl PyBundle {
             Some((messages, branch, state)) => {
                 let state = value_of(py, state.as_ref())?;
                 let tag = tag_of(py, branch.as_ref(), 0, state)?;
-                match messages {
-                    Some(messages) => self.record_with(py, &mut unit, &messages, tag, sync)?,
-                    None => {
-                        unit.snapshot = Some(UnitSnapshot { messages: Messages::Told, tag });
-                        self.store(py, &unit, sync)?
-                    }
+                if let Some(messages) = messages {
+                    self.record_with(py, &unit, &messages, tag, sync)?
+                } else {
+                    unit.snapshot = Some(UnitSnapshot { messages: Messages::Told, tag });
+                    self.store(py, &unit, sync)?
                 }
             }
         };
         let whole = |body: &[u8]| if stamped { convert::decode(py, body).map(Some) } else { Ok(None) };
         let events = recorded.events.iter();
-        Ok(events
+        events
             .map(|event| Ok((text(&event.key), event.id.0, event.states_path, whole(&event.body)?)))
-            .collect::<PyResult<_>>()?)
+            .collect()
     }
 
     #[pyo3(signature = (agent, summary, from_event_id=None, to_event_id=None, fields=None, stamped=false))]
@@ -118,6 +119,38 @@ impl PyBundle {
 }
 
 impl PyBundle {
+    fn draft_of(&self, event: &Event<'_>) -> PyResult<Draft> {
+        let (kind, fields, turn_index, branch_id, path, may_omit_path) = event;
+        let parent_branch_path = path.as_ref().map(|path| self.path_of(path)).transpose()?;
+        let stamps = Stamps {
+            turn_index: *turn_index,
+            branch_id: *branch_id,
+            parent_branch_path,
+            ..Stamps::default()
+        };
+        Ok(Draft { may_omit_path: *may_omit_path, ..draft(kind, fields, stamps)? })
+    }
+
+    /// Reads a parent path; a tuple of tuples that was read last is not read again.
+    fn path_of(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
+        let fixed = path.cast_exact::<PyTuple>().ok();
+        if let Some(tuple) = fixed
+            && let Some(known) = &*self.path.lock().unwrap_or_else(PoisonError::into_inner)
+            && known.object.is(tuple)
+        {
+            return Ok(known.pairs.clone());
+        }
+        let pairs = branch_path(Some(path))?.unwrap_or_default();
+        if let Some(tuple) =
+            fixed.filter(|tuple| tuple.iter().all(|pair| pair.is_exact_instance_of::<PyTuple>()))
+        {
+            let known = KnownPath { object: tuple.clone().unbind(), pairs: pairs.clone() };
+            let before = self.path.lock().unwrap_or_else(PoisonError::into_inner).replace(known);
+            drop(before);
+        }
+        Ok(pairs)
+    }
+
     fn store(&self, py: Python<'_>, unit: &Unit<'_>, sync: bool) -> PyResult<Recorded> {
         py.detach(|| if sync { self.bundle.end_turn(unit) } else { self.bundle.record(unit) }).or_raise(py)
     }
@@ -126,7 +159,7 @@ impl PyBundle {
     fn record_with(
         &self,
         py: Python<'_>,
-        unit: &mut Unit<'_>,
+        unit: &Unit<'_>,
         messages: &Bound<'_, PyList>,
         tag: Tag,
         sync: bool,
@@ -159,14 +192,6 @@ impl PyBundle {
             }
         }
     }
-}
-
-fn draft_of(event: &Event<'_>) -> PyResult<Draft> {
-    let (kind, fields, turn_index, branch_id, path, may_omit_path) = event;
-    let parent_branch_path = branch_path(path.as_ref())?;
-    let stamps =
-        Stamps { turn_index: *turn_index, branch_id: *branch_id, parent_branch_path, ..Stamps::default() };
-    Ok(Draft { may_omit_path: *may_omit_path, ..draft(kind, fields, stamps)? })
 }
 
 fn run_of<'a>(run: &'a Run<'_>) -> PyResult<ChildRun<'a>> {

@@ -18,7 +18,12 @@ type Problem = (String, String, String);
 
 impl PyBundle {
     pub(super) fn of(bundle: Bundle) -> Self {
-        Self { bundle, closed: AtomicBool::new(false), marks: Mutex::new(HashMap::new()) }
+        Self {
+            bundle,
+            closed: AtomicBool::new(false),
+            marks: Mutex::new(HashMap::new()),
+            path: Mutex::new(None),
+        }
     }
 }
 
