@@ -139,6 +139,10 @@ class ForkNotStableError(SessionError):
     """A call that is still running lies before the point where the session was to fork."""
 
 
+class SessionNotResumableError(SessionError, ValueError):
+    """The session was retired for another one, which cannot be had; or its meta is of no use."""
+
+
 __all__ = [
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -150,6 +154,7 @@ __all__ = [
     "SessionGoneError",
     "SessionLockedError",
     "SessionNotFoundError",
+    "SessionNotResumableError",
     "SessionReadOnlyError",
     "SessionVersionError",
     "SessionWriteError",

@@ -1,0 +1,100 @@
+"""The files of one session: the bare one, and those of a format version in their name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amberlog.errors import SessionDamagedError, SessionVersionError
+from amberlog.session import FORMAT_VERSION, SessionStore
+
+if TYPE_CHECKING:
+    import os
+
+# A session that does not state its version is of the first.
+UNSTATED_VERSION = 1
+
+_SUFFIX = re.compile(r"\.v([0-9]+)$")
+
+
+def bare_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a session without the version in its name."""
+    given = Path(path)
+    return given.with_name(_SUFFIX.sub("", given.name) or given.name)
+
+
+def version_in_name(path: str | os.PathLike[str]) -> int | None:
+    """Returns the version that a file's name states; None when it states none."""
+    match = _SUFFIX.search(Path(path).name)
+    return int(match[1]) if match else None
+
+
+def path_for_version(path: str | os.PathLike[str], version: int) -> Path:
+    """Returns where a session of that version lies: `x.kohakutr`, `x.kohakutr.v2`, and so on."""
+    bare = bare_path(path)
+    return bare if version <= UNSTATED_VERSION else bare.with_name(f"{bare.name}.v{version}")
+
+
+def detect_format_version(path: str | os.PathLike[str]) -> int:
+    """Returns the version that a session states in its meta; 1 when it states none.
+
+    Nothing is changed, and the cost does not depend on the size of the file.
+
+    Raises:
+        SessionNotFoundError: There is no such file.
+        SessionDamagedError: The file is not a session, or no longer one.
+    """
+    try:
+        with SessionStore.open_readonly(path) as store:
+            stated = store.meta.get("format_version")
+    except SessionVersionError as error:
+        # Files of ours have a second version, of their private tables, that may be the newer one.
+        return max(error.found or 0, FORMAT_VERSION + 1)
+    return stated if isinstance(stated, int) and stated >= 1 else UNSTATED_VERSION
+
+
+def discover_versions(path: str | os.PathLike[str]) -> list[tuple[int, Path]]:
+    """Returns version and path of the files of a session, the highest version first.
+
+    The version of the bare file is the one in its meta, that of the others the one in their name;
+    of two of one version the one that has it in its name counts. A bare file that cannot be read
+    is listed last, as version 0.
+    """
+    bare = bare_path(path)
+    found = _named(bare)
+    if bare.is_file():
+        try:
+            found.setdefault(detect_format_version(bare), bare)
+        except SessionDamagedError:
+            found.setdefault(0, bare)
+    return sorted(found.items(), reverse=True)
+
+
+def latest_readable_version(path: str | os.PathLike[str]) -> Path:
+    """Returns the newest file of a session that this version reads; nothing is migrated.
+
+    Where all are newer it is the newest, and where there is none it is `path`, so that whoever
+    opens it gets the error. A file whose name states a version is not looked into.
+    """
+    named = _named(bare_path(path))
+    if FORMAT_VERSION in named:
+        return named[FORMAT_VERSION]
+    found = discover_versions(path)
+    readable = [file for version, file in found if version <= FORMAT_VERSION]
+    return next(iter(readable), found[0][1] if found else Path(path))
+
+
+def _named(bare: Path) -> dict[int, Path]:
+    # No glob: a name may hold what is a pattern there.
+    if not bare.parent.is_dir():
+        return {}
+    beginning = f"{bare.name}.v"
+    files = [file for file in bare.parent.iterdir() if file.name.startswith(beginning)]
+    return {
+        version: file
+        for file in sorted(files)
+        if (version := version_in_name(file)) is not None
+        and bare_path(file) == bare
+        and file.is_file()
+    }
