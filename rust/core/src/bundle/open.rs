@@ -10,6 +10,7 @@ use super::fork::{Cut, Fork};
 use super::handle::{Inner, Options};
 use super::kv::Change;
 use super::read::{Page, Row, Selection};
+use super::resume::{Asked, Restored};
 use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
 use super::text::{Filter, Hit};
 use super::value::Payload;
@@ -135,6 +136,21 @@ impl Bundle {
         since: Option<i64>,
     ) -> Result<Vec<Value>> {
         Ok(lineage::resumable_events(self.inner.event_values(agent, since)?, live_jobs))
+    }
+
+    /// The conversation of an agent as a resume has it; nothing is written.
+    pub fn resume(&self, asked: &Asked<'_>) -> Result<Restored> {
+        self.inner.resume(asked)
+    }
+
+    /// The branch of each turn that is shown; costs the whole log.
+    pub fn branch_path(&self, agent: &str, view: Option<&lineage::View>) -> Result<lineage::View> {
+        self.inner.branch_path(agent, view)
+    }
+
+    /// The slots of an agent's state, but for those that hold its snapshots.
+    pub fn agent_state(&self, agent: &str) -> Result<Vec<(String, Payload)>> {
+        self.inner.agent_state(agent)
     }
 
     /// The rows that fit a query best.

@@ -5,6 +5,7 @@
 mod announce;
 mod arguments;
 mod branch;
+mod checkpoint;
 mod chosen;
 mod compaction;
 mod cover;
@@ -21,9 +22,11 @@ mod resumable;
 mod round;
 mod settle;
 mod tool;
+mod turns;
 pub mod usage;
 mod view;
 
+pub use checkpoint::{Checkpoint, Continued, rewrites, tells};
 pub use dedupe::dedupe_adjacent;
 pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, collect_user_groups};
 pub use log::{Log, select_live_event_ids};
@@ -31,4 +34,5 @@ pub use pairing::{Repair, pair_tool_calls};
 pub use path::ParentPaths;
 pub use replay::{replay_conversation, replay_with_settled_tools};
 pub use resumable::{normalize_resumable_events, resumable_events};
+pub use turns::{TurnStart, TurnStarts, name_turns};
 pub use view::{View, parse_view, resolve_branch_view_strict};

@@ -7,6 +7,7 @@ mod draft;
 mod fork;
 mod log;
 mod marks;
+mod resume;
 mod snapshots;
 mod tables;
 mod upkeep;
