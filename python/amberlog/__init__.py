@@ -1,6 +1,6 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors, lineage
+from amberlog import aio, errors, lineage, resuming
 from amberlog.errors import (
     ForkNotStableError,
     InvalidBranchViewError,
@@ -17,6 +17,7 @@ from amberlog.errors import (
     SessionVersionError,
     SessionWriteError,
 )
+from amberlog.resuming import Resumed, ResumedAgent, TriggerRegistry, resume
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
 from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyReport
 
@@ -28,6 +29,8 @@ __all__ = [
     "InvalidBranchViewError",
     "NullSessionStore",
     "Problem",
+    "Resumed",
+    "ResumedAgent",
     "SearchHit",
     "SessionBusyError",
     "SessionClosedError",
@@ -43,6 +46,7 @@ __all__ = [
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "TriggerRegistry",
     "VerifyReport",
     "__version__",
     "aio",
@@ -50,4 +54,6 @@ __all__ = [
     "iter_kv_keys",
     "lineage",
     "open_session",
+    "resume",
+    "resuming",
 ]
