@@ -36,6 +36,7 @@ PUBLIC_MODULES = (
     "amberlog.config",
     "amberlog.errors",
     "amberlog.lineage",
+    "amberlog.resuming",
     "amberlog.session",
     "amberlog.types",
 )

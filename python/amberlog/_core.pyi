@@ -125,6 +125,9 @@ class Bundle:
     def put(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
         """Stores values of one table in one transaction."""
 
+    def note(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
+        """Stores values of one table in one transaction that nobody waits to see on disk."""
+
     def put_across(
         self,
         items: list[tuple[str, str | bytes, object]],

@@ -151,6 +151,11 @@ class NullBundle:
         del table, items
         self._check()
 
+    def note(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
+        """Keeps nothing."""
+        del table, items
+        self._check()
+
     def put_across(
         self,
         items: list[tuple[str, str | bytes, object]],

@@ -171,7 +171,7 @@ class SessionStore(WorkRecords):
         }
         if not self._conversation_id():
             fields["conversation_id"] = self._derived_conversation_id()
-        self._put_meta(fields)
+        self._bundle.note("meta", list(fields.items()))
 
     def touch(self) -> None:
         """Stores that the session was active now."""

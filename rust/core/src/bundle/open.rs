@@ -171,6 +171,11 @@ impl Bundle {
         self.inner.apply(changes)
     }
 
+    /// Makes every change in one transaction that nobody waits to see on disk.
+    pub fn note(&self, changes: &[Change]) -> Result<()> {
+        self.inner.note(changes)
+    }
+
     /// Keys that start with `prefix`.
     pub fn keys(&self, table: Table, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>> {
         self.inner.keys(table, prefix, limit)

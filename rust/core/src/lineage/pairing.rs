@@ -27,6 +27,9 @@ pub enum Repair {
 /// A result goes to the first call of its id that waits for one. Messages that match stay as they are. Calls
 /// in `running` may wait on.
 pub fn pair_tool_calls(messages: Vec<Value>, running: &HashSet<String>) -> (Vec<Value>, Vec<Repair>) {
+    if is_paired(&messages) {
+        return (messages, Vec::new());
+    }
     let mut results: HashMap<String, VecDeque<usize>> = HashMap::new();
     for (at, message) in messages.iter().enumerate().filter(|(_, message)| role(message) == "tool") {
         results.entry(text(message, "tool_call_id").to_owned()).or_default().push_back(at);
@@ -49,6 +52,30 @@ pub fn pair_tool_calls(messages: Vec<Value>, running: &HashSet<String>) -> (Vec<
         }
     }
     (pairing.told, pairing.repairs)
+}
+
+/// Returns whether nothing is to be done, which a look tells in most cases.
+fn is_paired(messages: &[Value]) -> bool {
+    let mut waiting: Vec<&str> = Vec::new();
+    for message in messages {
+        let role = role(message);
+        if role == "tool" {
+            let id = text(message, "tool_call_id");
+            let Some(at) = waiting.iter().position(|call| *call == id) else { return false };
+            waiting.swap_remove(at);
+        } else if !waiting.is_empty() || message.as_map().is_none() {
+            return false;
+        } else if role == "assistant"
+            && let Some(Value::List(calls)) = message.get("tool_calls")
+        {
+            waiting.extend(calls.iter().map(|call| text(call, "id")));
+            let doubled = |at: usize| waiting[at].is_empty() || waiting[..at].contains(&waiting[at]);
+            if calls.is_empty() || (0..waiting.len()).any(doubled) {
+                return false;
+            }
+        }
+    }
+    waiting.is_empty()
 }
 
 struct Pairing<'r> {
