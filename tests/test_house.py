@@ -39,6 +39,7 @@ PUBLIC_MODULES = (
     "amberlog.lineage",
     "amberlog.migration",
     "amberlog.reader",
+    "amberlog.resuming",
     "amberlog.session",
     "amberlog.types",
 )

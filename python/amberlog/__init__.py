@@ -1,6 +1,6 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors, lineage, migration
+from amberlog import aio, errors, lineage, migration, resuming
 from amberlog.attaching import Session
 from amberlog.errors import (
     AlreadyAttachedError,
@@ -25,6 +25,7 @@ from amberlog.errors import (
 from amberlog.migration import migrate
 from amberlog.reader import SessionReader
 from amberlog.recorder import Recorder
+from amberlog.resuming import Resumed, ResumedAgent, TriggerRegistry, resume
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
 from amberlog.session_output import SessionOutput
 from amberlog.turn import Turn
@@ -50,6 +51,8 @@ __all__ = [
     "NullSessionStore",
     "Problem",
     "Recorder",
+    "Resumed",
+    "ResumedAgent",
     "SearchHit",
     "Session",
     "SessionBusyError",
@@ -69,6 +72,7 @@ __all__ = [
     "SessionVersionError",
     "SessionWriteError",
     "SnapshotInfo",
+    "TriggerRegistry",
     "Turn",
     "TurnView",
     "UnknownPeerError",
@@ -81,4 +85,6 @@ __all__ = [
     "migrate",
     "migration",
     "open_session",
+    "resume",
+    "resuming",
 ]

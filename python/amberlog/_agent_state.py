@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from amberlog._event_log import EventLog
-from amberlog.types import SnapshotInfo
+from amberlog.types import RestoredConversation, SnapshotInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class AgentState(EventLog):
@@ -80,6 +80,39 @@ class AgentState(EventLog):
             branch_view: The chosen branch of each turn.
         """
         return self._bundle.load_branch_snapshot(agent, dict(branch_view))
+
+    def restore_conversation(
+        self,
+        agent: str,
+        view: Mapping[int, int] | None = None,
+        live_job_ids: Collection[str] = (),
+    ) -> RestoredConversation:
+        """Returns the agent's messages as a resume wants them: each call has one result.
+
+        They come from the newest snapshot and the events after it where those tell all, else from
+        the whole log. Nothing is written.
+
+        Args:
+            agent: Whose conversation it is.
+            view: The branch to show of some turns; without it those that were shown last.
+            live_job_ids: Jobs that still run, whose calls stay open.
+
+        Raises:
+            InvalidBranchViewError: The view asks for what the log does not have.
+        """
+        return RestoredConversation(**self._bundle.resume(agent, view, list(live_job_ids)))
+
+    def branch_path(self, agent: str, view: Mapping[int, int] | None = None) -> dict[int, int]:
+        """Returns the branch that is shown of each turn; costs the agent's whole log.
+
+        Raises:
+            InvalidBranchViewError: The view asks for what the log does not have.
+        """
+        return self._bundle.branch_path(agent, view)
+
+    def agent_state(self, agent: str) -> dict[str, object]:
+        """Returns all slots of the agent's state by name, without those of its snapshots."""
+        return self._bundle.agent_state(agent)
 
     def save_state(
         self,

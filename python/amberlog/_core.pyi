@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, final
 
-from amberlog.types import TurnBranches, TurnChoices, UserGroups
+from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
     "Bundle",
@@ -178,6 +178,9 @@ class Bundle:
     def put(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
         """Stores values of one table in one transaction."""
 
+    def note(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
+        """Stores values of one table in one transaction that nobody waits to see on disk."""
+
     def put_across(
         self,
         items: list[tuple[str, str | bytes, object]],
@@ -254,6 +257,17 @@ class Bundle:
 
     def load_branch_snapshot(self, agent: str, view: dict[int, int]) -> dict[str, object] | None:
         """Returns the deepest snapshot that lies on a branch view."""
+
+    def resume(
+        self, agent: str, view: Mapping[int, int] | None = None, live_job_ids: list[str] = ...
+    ) -> RestoredFields:
+        """Returns the conversation of an agent and how it was come by; writes nothing."""
+
+    def branch_path(self, agent: str, view: Mapping[int, int] | None = None) -> dict[int, int]:
+        """Returns the branch that is shown of each turn; reads the whole log."""
+
+    def agent_state(self, agent: str) -> dict[str, object]:
+        """Returns the slots of an agent's state by name, but for those of its snapshots."""
 
     def token_usage(
         self, agent: str, include_subagents: bool, include_attached: bool, by_turn: bool

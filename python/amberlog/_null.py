@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     ]
     StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
 
+    from amberlog.types import RestoredFields
+
 
 class NullBundle:
     """Takes what `_core.Bundle` takes, keeps nothing, and answers as an empty bundle does.
@@ -174,6 +176,39 @@ class NullBundle:
         self._check()
         return []
 
+    def resume(
+        self,
+        agent: str,
+        view: Mapping[int, int] | None = None,
+        live_job_ids: list[str] | None = None,
+    ) -> RestoredFields:
+        """Returns no conversation."""
+        del agent, view, live_job_ids
+        self._check()
+        return {
+            "source": "nothing",
+            "messages": [],
+            "position": None,
+            "repairs": [],
+            "watermark": None,
+            "context_cutoff_event_id": 0,
+            "told": 0,
+            "events_read": 0,
+            "triggers": [],
+        }
+
+    def branch_path(self, agent: str, view: Mapping[int, int] | None = None) -> dict[int, int]:
+        """Returns no turns."""
+        del agent, view
+        self._check()
+        return {}
+
+    def agent_state(self, agent: str) -> dict[str, object]:
+        """Returns no slots."""
+        del agent
+        self._check()
+        return {}
+
     def namespaces(self) -> list[str]:
         """Returns no namespaces."""
         self._check()
@@ -186,6 +221,11 @@ class NullBundle:
         raise KeyError(key)
 
     def put(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
+        """Keeps nothing."""
+        del table, items
+        self._check()
+
+    def note(self, table: str, items: list[tuple[str | bytes, object]]) -> None:
         """Keeps nothing."""
         del table, items
         self._check()

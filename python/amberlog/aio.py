@@ -7,7 +7,7 @@ import functools
 from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from amberlog import session
+from amberlog import resuming, session
 from amberlog._event_log import PAGE
 from amberlog.session import SessionStore
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from amberlog._lineage import Mutation
+    from amberlog.lineage import BranchView
     from amberlog.types import Durability, EventCallback
 
 P = ParamSpec("P")
@@ -160,9 +161,12 @@ class AsyncSessionStore:
         return AsyncSessionStore(child)
 
     append_compaction_checkpoint = Awaited(SessionStore.append_compaction_checkpoint)
+
+    agent_state = Awaited(SessionStore.agent_state)
     append_event = Awaited(SessionStore.append_event)
     append_events = Awaited(SessionStore.append_events)
     backup = Awaited(SessionStore.backup)
+    branch_path = Awaited(SessionStore.branch_path)
     checkpoint = Awaited(SessionStore.checkpoint)
     close = Awaited(SessionStore.close)
     discover_agents_from_events = Awaited(SessionStore.discover_agents_from_events)
@@ -194,12 +198,15 @@ class AsyncSessionStore:
     load_token_usage = Awaited(SessionStore.load_token_usage)
     load_triggers = Awaited(SessionStore.load_triggers)
     load_turn_count = Awaited(SessionStore.load_turn_count)
+    mark_resumed = Awaited(SessionStore.mark_resumed)
     max_branch_id = Awaited(SessionStore.max_branch_id)
     max_event_id = Awaited(SessionStore.max_event_id)
     namespaces = Awaited(SessionStore.namespaces)
     next_subagent_run = Awaited(SessionStore.next_subagent_run)
     position = Awaited(SessionStore.position)
     record = Awaited(SessionStore.record)
+
+    restore_conversation = Awaited(SessionStore.restore_conversation)
     save_branch_snapshot = Awaited(SessionStore.save_branch_snapshot)
     save_channel_message = Awaited(SessionStore.save_channel_message)
     save_conversation = Awaited(SessionStore.save_conversation)
@@ -239,4 +246,22 @@ async def open_session(
     return AsyncSessionStore(store)
 
 
-__all__ = ["AsyncSessionStore", "open_session"]
+async def resume(
+    path_or_store: str | os.PathLike[str] | SessionStore | AsyncSessionStore,
+    *,
+    agent: str | None = None,
+    view: BranchView | None = None,
+    live_jobs: Collection[str] = (),
+    readonly: bool = False,
+) -> resuming.Resumed:
+    """Comes back to a session, as `amberlog.resume` does.
+
+    The store of what it returns is the plain one: `AsyncSessionStore(resumed.store)` awaits it.
+    """
+    given = path_or_store.store if isinstance(path_or_store, AsyncSessionStore) else path_or_store
+    return await asyncio.to_thread(
+        resuming.resume, given, agent=agent, view=view, live_jobs=live_jobs, readonly=readonly
+    )
+
+
+__all__ = ["AsyncSessionStore", "open_session", "resume"]

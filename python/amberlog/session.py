@@ -159,6 +159,20 @@ class SessionStore(WorkRecords):
         """Stores the status (`running`, `paused`, `completed`, `crashed`) and the time."""
         self._put_meta({"status": status, "last_active": _now()})
 
+    def mark_resumed(self) -> None:
+        """Stores that the session runs again and that its conversation is open, in one transaction.
+
+        A conversation that has no id gets one.
+        """
+        fields: dict[str, object] = {
+            "status": "running",
+            "last_active": _now(),
+            "conversation_open": True,
+        }
+        if not self._conversation_id():
+            fields["conversation_id"] = self._derived_conversation_id()
+        self._bundle.note("meta", list(fields.items()))
+
     def touch(self) -> None:
         """Stores that the session was active now."""
         self._put_meta({"last_active": _now()})

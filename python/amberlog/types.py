@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -111,6 +111,62 @@ class TurnView:
     tool_calls: tuple[Mapping[str, object], ...] = ()
     source: str = ""
     ts: float = 0.0
+
+
+Source = Literal[
+    "nothing",
+    "snapshot",
+    "snapshot+tail",
+    "branch snapshot",
+    "branch snapshot+tail",
+    "cleared context",
+    "replay",
+]
+"""How a conversation was come by; the table is in `docs/resume.md`."""
+
+RepairKind = Literal["answered", "moved", "dropped", "repeated", "malformed"]
+"""What was done so that calls and results match."""
+
+
+class RestoredFields(TypedDict):
+    """The fields of a `RestoredConversation`, as the core returns them."""
+
+    source: Source
+    messages: list[dict[str, object]]
+    position: tuple[int, int] | None
+    repairs: list[tuple[RepairKind, str]]
+    watermark: int | None
+    context_cutoff_event_id: int
+    told: int
+    events_read: int
+    triggers: list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredConversation:
+    """The conversation of an agent as a resume has it.
+
+    Attributes:
+        source: How it was come by.
+        messages: Its messages.
+        position: The turn and branch that the agent stands at; None when no event says.
+        repairs: What was done to which call.
+        watermark: The highest event id that the newest snapshot includes.
+        context_cutoff_event_id: The event at which the context was cleared; 0 when it never was.
+        told: How many of the messages were told from events.
+        events_read: How many events were read.
+        triggers: The agent's `trigger_state` events, oldest first.
+    """
+
+    source: Source
+    messages: list[dict[str, object]]
+    position: tuple[int, int] | None
+    repairs: Sequence[tuple[RepairKind, str]]
+    watermark: int | None
+    context_cutoff_event_id: int
+    told: int
+    events_read: int
+    triggers: Sequence[Mapping[str, object]]
 
 
 class SearchHit(TypedDict):
@@ -225,8 +281,12 @@ __all__ = [
     "Durability",
     "EventCallback",
     "Problem",
+    "RepairKind",
+    "RestoredConversation",
+    "RestoredFields",
     "SearchHit",
     "SnapshotInfo",
+    "Source",
     "TurnBranches",
     "TurnChoices",
     "TurnView",

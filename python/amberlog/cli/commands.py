@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 import amberlog
-from amberlog.cli import changing, reading
+from amberlog.cli import changing, reading, returning
 from amberlog.cli import demo as demonstration
 from amberlog.cli.terminal import complain, drop_stdout, prepare_streams
 from amberlog.errors import SessionError
@@ -29,6 +29,8 @@ app = typer.Typer(
 
 Session = Annotated[str, typer.Argument(help="A session's file, or its exact name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
+SessionOrLast = Annotated[str | None, typer.Argument(help="A session's file, or its exact name.")]
+Last = Annotated[bool, typer.Option("--last", help="The session that was written last.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
 
 
@@ -167,6 +169,32 @@ def fork(
 
 
 @app.command()
+def resume(
+    session: SessionOrLast = None,
+    *,
+    last: Last = False,
+    agent: Agent = None,
+    branch: Annotated[
+        list[str] | None,
+        typer.Option("--branch", help="The branch to show of a turn, as TURN:BRANCH."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(help="How many events of each agent's history.", min=0, max=LARGEST)
+    ] = 200,
+    as_json: Json = False,
+) -> Job:
+    """Prints the end of the history, and what a resume would restore and repair."""
+    return partial(
+        returning.resume,
+        _one_of(session, last=last),
+        agent and _typed(agent),
+        [_typed(name) for name in branch or []],
+        limit,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def migrate(
     session: Annotated[str, typer.Argument(help="A session, or a directory of sessions.")],
     *,
@@ -175,6 +203,23 @@ def migrate(
 ) -> Job:
     """Makes sessions in the present format of old ones, which stay as they are."""
     return partial(changing.migrate, session, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def branches(
+    session: SessionOrLast = None,
+    *,
+    last: Last = False,
+    agent: Agent = None,
+    as_json: Json = False,
+) -> Job:
+    """Prints the turns that have several branches, and which is shown."""
+    return partial(
+        returning.branches,
+        _one_of(session, last=last),
+        agent and _typed(agent),
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -240,6 +285,13 @@ def _usage_error() -> type[Exception]:
     # Some releases of typer carry a copy of click, others depend on it; the class above
     # `BadParameter` is that of all usage errors in either.
     return cast("type[Exception]", typer.BadParameter.__mro__[1])
+
+
+def _one_of(session: str | None, *, last: bool) -> str | None:
+    """Returns the session that was named; None when the last one is asked for."""
+    if last == (session is not None):
+        raise typer.BadParameter("either a session or --last must be given")
+    return session
 
 
 def _split(names: list[str] | None) -> list[str]:

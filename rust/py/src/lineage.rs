@@ -200,7 +200,7 @@ fn read(events: &Bound<'_, PyAny>) -> Outcome<Vec<Value>> {
 }
 
 /// Reads a view: the map from turn to branch that a caller holds, or one that went through JSON.
-fn view(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> Outcome<View> {
+pub(crate) fn view(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> Outcome<View> {
     let Some(given) = given else { return Ok(View::new()) };
     let Ok(mapping) = given.cast::<PyMapping>() else {
         return lineage::parse_view(&Value::Nil).or_raise(py);

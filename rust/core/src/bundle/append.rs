@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::branches;
 use super::handle::{Durability, Inner, State, Txn};
+use super::landmark;
 use super::ledger::{self, COUNTER_KEY, Ledger, Space, last_number_by_scan};
 use super::value::Payload;
 use crate::codec::{self, msgpack};
@@ -173,6 +174,7 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
         {
             highest.note(turn, branch);
         }
+        landmark::note_event(connection, agent, space.next - 1, &body, &mut space.noted).map_err(fault)?;
         max_id = max_id.max(id);
         has_given |= draft.given_id.is_some();
         appended.push(Appended { key, id: EventId(id), body, states_path: path.is_some() });

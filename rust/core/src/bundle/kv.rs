@@ -2,9 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::handle::{Inner, Txn};
+use super::handle::{Inner, State, Txn};
 use super::snapshot::{SLOTS, lagging, unwritten};
 use super::value::{Payload, open_owned, open_payload};
+use crate::db::open::sync_new_log;
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
 
@@ -50,6 +51,29 @@ impl Inner {
     /// Makes every change in one transaction; returns how many keys were there before.
     pub(super) fn apply(&self, changes: &[Change]) -> Result<usize> {
         self.write(WRITE, |txn| changes_in(txn, changes))
+    }
+
+    /// Makes changes that nobody waits to see on disk; like all others they survive the end of the process.
+    pub(super) fn note(&self, changes: &[Change]) -> Result<()> {
+        self.check_process(WRITE)?;
+        if self.source.is_some() {
+            return Err(Error::ReadOnly { path: self.path.clone(), action: WRITE });
+        }
+        let mut state = self.lock();
+        self.commit_batch(&mut state, WRITE)?;
+        let switch = |state: &State, on: bool| {
+            let connection = state.connection.as_ref().ok_or_else(|| self.closed(WRITE))?;
+            sync_new_log(connection, on).map_err(self.fault(WRITE))
+        };
+        switch(&state, false)?;
+        let outcome = self.write_locked(&mut state, WRITE, |txn| {
+            changes.iter().try_for_each(|change| change_in(txn, change).map(drop))
+        });
+        switch(&state, true)?;
+        outcome?;
+        let ticket = self.sync.committed();
+        drop(state);
+        self.after_commit(ticket, WRITE)
     }
 
     /// Keys that start with `prefix`, in the order of their bytes.

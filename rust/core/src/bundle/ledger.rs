@@ -30,6 +30,8 @@ pub struct Space {
     pub last_turn: Option<i64>,
     /// Whether ids grow with the numbers; `None` until somebody has looked.
     pub ordered: Option<bool>,
+    /// The turn and branch that were last noted as a landmark.
+    pub noted: Option<(i64, i64)>,
     /// Another connection may have appended since.
     stale: bool,
 }
@@ -157,6 +159,7 @@ fn read_space(connection: &Connection, agent: &str) -> rusqlite::Result<Space> {
         last_id: field_i64(Table::Events, &key, &value, "event_id").unwrap_or(0),
         last_turn: field_i64(Table::Events, &key, &value, "turn_index"),
         ordered: stored_order(connection, agent)?,
+        noted: None,
         stale: false,
     })
 }
@@ -296,15 +299,14 @@ fn namespaces_by_scan(connection: &Connection) -> rusqlite::Result<Vec<String>> 
     Ok(found.into_iter().collect())
 }
 
-/// Notes the owners of the rows that a file already holds when the private tables are made.
+/// Notes the owners of the rows that a file already holds when the private tables are made. They are all
+/// foreign, which one mark says that no row can overwrite.
 pub fn register_existing(connection: &Connection) -> rusqlite::Result<()> {
     for name in namespaces_by_scan(connection)? {
         register(connection, &name, None)?;
     }
-    connection.execute(
-        "INSERT OR IGNORE INTO amber_foreign SELECT max(rowid), 0 FROM events HAVING max(rowid) IS NOT NULL",
-        [],
-    )?;
+    connection
+        .execute("INSERT OR IGNORE INTO amber_foreign SELECT 0, 2 WHERE EXISTS (SELECT 1 FROM events)", [])?;
     Ok(())
 }
 
@@ -323,6 +325,7 @@ pub fn adopt_foreign(connection: &Connection) -> rusqlite::Result<()> {
     for name in namespaces_by_scan(connection)? {
         register(connection, &name, None)?;
     }
+    super::landmark::adopt(connection)?;
     connection.execute("UPDATE amber_namespace SET ordered = NULL", [])?;
     connection.execute("DELETE FROM amber_foreign", [])?;
     Ok(())

@@ -12,6 +12,7 @@ use super::handle::{Inner, Options};
 use super::kv::Change;
 use super::read::{Page, Row, Selection};
 use super::record::{Recorded, Unit};
+use super::resume::{Asked, Restored};
 use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
 use super::text::{Filter, Hit};
 use super::value::Payload;
@@ -145,6 +146,21 @@ impl Bundle {
         Ok(lineage::turns(self.inner.event_values(agent, None)?))
     }
 
+    /// The conversation of an agent as a resume has it; nothing is written.
+    pub fn resume(&self, asked: &Asked<'_>) -> Result<Restored> {
+        self.inner.resume(asked)
+    }
+
+    /// The branch of each turn that is shown; costs the whole log.
+    pub fn branch_path(&self, agent: &str, view: Option<&lineage::View>) -> Result<lineage::View> {
+        self.inner.branch_path(agent, view)
+    }
+
+    /// The slots of an agent's state, but for those that hold its snapshots.
+    pub fn agent_state(&self, agent: &str) -> Result<Vec<(String, Payload)>> {
+        self.inner.agent_state(agent)
+    }
+
     /// The rows that fit a query best.
     pub fn search(&self, query: &str, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
         self.inner.search(query, k, filter)
@@ -161,6 +177,11 @@ impl Bundle {
     /// Makes every change in one transaction; how many keys were written or found for removal.
     pub fn apply(&self, changes: &[Change]) -> Result<usize> {
         self.inner.apply(changes)
+    }
+
+    /// Makes every change in one transaction that nobody waits to see on disk.
+    pub fn note(&self, changes: &[Change]) -> Result<()> {
+        self.inner.note(changes)
     }
 
     /// Keys that start with `prefix`.

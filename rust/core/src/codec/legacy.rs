@@ -1,10 +1,8 @@
 //! The encodings that the peer writes, or once wrote, besides MessagePack. Each becomes one object.
 
-use serde_json::Value as Json;
-
 use super::msgpack::{put_f64, put_i64, put_nil, put_str, put_value};
 use super::stored::Fault;
-use super::{Value, cbor};
+use super::{cbor, json};
 
 /// `None` under the two pickle protocols that the peer has used. No other pickle is ever looked into:
 /// loading one runs what its author wrote.
@@ -18,9 +16,9 @@ pub(super) fn transcode(encoding: u8, payload: &[u8]) -> Result<Vec<u8>, Fault> 
         0x01 => return Err(Fault::new("a pickled value, which is never loaded")),
         0x02 => scalar(payload, &mut out)?,
         0x03 => {
-            let json = serde_json::from_slice(payload)
+            let parsed = serde_json::from_slice(payload)
                 .map_err(|error| Fault::new(format!("JSON that cannot be read: {error}")))?;
-            put_value(&mut out, &from_json(json));
+            put_value(&mut out, &json::value_of(parsed));
         }
         0x05 => put_value(&mut out, &cbor::decode(payload)?),
         0x06 => {
@@ -31,13 +29,6 @@ pub(super) fn transcode(encoding: u8, payload: &[u8]) -> Result<Vec<u8>, Fault> 
         other => return Err(Fault::new(format!("the unknown encoding {other:#04x}"))),
     }
     Ok(out)
-}
-
-/// Returns the value that a JSON text holds.
-pub fn read_json(text: &str) -> Result<Value, Fault> {
-    serde_json::from_str(text)
-        .map(from_json)
-        .map_err(|error| Fault::new(format!("JSON that cannot be read: {error}")))
 }
 
 // Eight bytes without a type: an i64 or an f64. The peer guesses, and what it guesses is what the
@@ -53,24 +44,6 @@ fn scalar(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         put_f64(out, float);
     }
     Ok(())
-}
-
-// The parser itself stops at 128 levels, so the recursion does.
-fn from_json(json: Json) -> Value {
-    match json {
-        Json::Null => Value::Nil,
-        Json::Bool(truth) => Value::Bool(truth),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(integer), ..) => Value::Int(integer),
-            (_, Some(large), _) => Value::UInt(large),
-            (.., float) => Value::Float(float.unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::Str(text),
-        Json::Array(items) => Value::List(items.into_iter().map(from_json).collect()),
-        Json::Object(entries) => {
-            Value::Map(entries.into_iter().map(|(key, entry)| (key, from_json(entry))).collect())
-        }
-    }
 }
 
 #[cfg(test)]

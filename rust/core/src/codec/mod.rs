@@ -4,11 +4,12 @@
 //! [`msgpack`] works on bytes; [`Value`] is the tree for the few places that must look inside.
 
 mod cbor;
+mod json;
 mod legacy;
 pub mod msgpack;
 mod stored;
 mod value;
 
-pub use legacy::read_json;
+pub use json::from_json;
 pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
 pub use value::Value;

@@ -97,6 +97,13 @@ fn read_only(connection: Connection, path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Has commits begin a log without a sync of its first bytes, or with one as they otherwise do.
+///
+/// That sync costs as much as a resume; the one that follows every commit covers those bytes too.
+pub fn sync_new_log(connection: &Connection, on: bool) -> rusqlite::Result<()> {
+    connection.execute_batch(if on { "PRAGMA synchronous=NORMAL;" } else { "PRAGMA synchronous=OFF;" })
+}
+
 /// Opens a connection that does nothing but checkpoint.
 pub fn checkpointer(path: &Path) -> Result<Connection> {
     let connection = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

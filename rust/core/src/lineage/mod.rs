@@ -5,6 +5,7 @@
 mod announce;
 mod arguments;
 mod branch;
+mod checkpoint;
 mod choices;
 mod chosen;
 mod compaction;
@@ -24,11 +25,13 @@ mod round;
 mod settle;
 mod tail;
 mod tool;
+mod turn_start;
 mod turns;
 pub mod usage;
 mod view;
 
 pub(crate) use arguments::arguments;
+pub use checkpoint::{Checkpoint, Continued, rewrites, tells};
 pub use choices::{BranchChoice, TurnChoices, project_branch_metadata};
 pub use compaction::Rule;
 pub use cover::{compact_covered_event_ids, compact_rules};
@@ -41,5 +44,6 @@ pub use path::ParentPaths;
 pub use replay::{replay_conversation, replay_with_settled_tools};
 pub use resumable::{announced_events, normalize_resumable_events, resumable_events};
 pub use tail::continues;
+pub use turn_start::{TurnStart, TurnStarts, name_turns};
 pub use turns::turns;
 pub use view::{View, parse_view, resolve_branch_view_strict};

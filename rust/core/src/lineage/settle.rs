@@ -41,7 +41,11 @@ fn step<'a>(log: &Log<'a>, cover: &Cover, at: usize) -> Step<'a> {
 }
 
 /// Finds, for each call that is shown, the result that was recorded away from it.
-fn late_results<'a>(log: &Log<'a>, cover: &Cover, distinct: &[usize]) -> HashMap<Cow<'a, str>, usize> {
+pub(super) fn late_results<'a>(
+    log: &Log<'a>,
+    cover: &Cover,
+    distinct: &[usize],
+) -> HashMap<Cow<'a, str>, usize> {
     let mut calls: HashMap<Cow<'a, str>, Option<i64>> = HashMap::new();
     let mut answered: HashSet<Cow<'a, str>> = HashSet::new();
     for &at in distinct.iter().filter(|&&at| log.live[at]) {

@@ -8,6 +8,7 @@ mod fork;
 mod log;
 mod marks;
 mod record;
+mod resume;
 mod snapshots;
 mod tables;
 mod upkeep;

@@ -84,6 +84,17 @@ impl PyBundle {
         py.detach(|| self.bundle.apply(&changes)).or_raise(py).map(drop)
     }
 
+    fn note(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = table_of)] table: Table,
+        items: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    ) -> Outcome<()> {
+        let changes =
+            items.iter().map(|(key, value)| change(table, key, Some(value))).collect::<PyResult<Vec<_>>>()?;
+        py.detach(|| self.bundle.note(&changes)).or_raise(py)
+    }
+
     #[pyo3(signature = (items, delete=Vec::new()))]
     fn put_across(
         &self,

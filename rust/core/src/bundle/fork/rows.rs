@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection};
 use super::cut::Scan;
 use super::view::Views;
 use super::{ACTION, CHILDREN, Fork};
+use crate::bundle::landmark;
 use crate::bundle::ledger::{self, COUNTER_KEY};
 use crate::bundle::value::{Payload, open};
 use crate::codec::{self, msgpack};
@@ -151,8 +152,9 @@ impl Copying<'_> {
                 if !owners.contains(owner) {
                     owners.insert(owner.to_owned());
                 }
-                let edited = edit.and_then(|edit| edit.body.as_deref());
-                views.note(owner, number, edited.unwrap_or(&body));
+                let kept = edit.and_then(|edit| edit.body.as_deref()).unwrap_or(&body);
+                landmark::note_event(self.child, owner, number, kept, &mut None).map_err(self.fault())?;
+                views.note(owner, number, kept);
             }
             Ok(())
         })?;

@@ -116,7 +116,7 @@ impl<'a> Old<'a> {
             }
         };
         let found = match found {
-            Value::Str(text) => codec::read_json(&text).map_err(|error| fault(error.to_string()))?,
+            Value::Str(text) => codec::from_json(&text).map_err(|error| fault(error.to_string()))?,
             other => other,
         };
         let messages = match found {

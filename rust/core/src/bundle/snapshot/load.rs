@@ -180,6 +180,29 @@ fn describe(record: &Record) -> SnapshotInfo {
 }
 
 fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Conversation>> {
+    match find_newest(inner, connection, agent)? {
+        Place::Nowhere => Ok(None),
+        Place::Row { stored, .. } => peer::open_conversation(inner, agent, stored).map(Some),
+        Place::Segments { number, id } => lists(inner, connection, number, id).map(Some),
+    }
+}
+
+/// Where the newest messages are.
+enum Place {
+    Nowhere,
+    /// In the peer's row, which is our snapshot `ours` where we wrote it.
+    Row {
+        stored: Vec<u8>,
+        ours: Option<i64>,
+    },
+    /// In a snapshot that the row does not show yet.
+    Segments {
+        number: i64,
+        id: i64,
+    },
+}
+
+fn find_newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Place> {
     let fault = inner.fault(ACTION);
     let row = peer::conversation_row(connection, agent).map_err(&fault)?;
     let number = agent_number(connection, agent).map_err(&fault)?;
@@ -190,17 +213,42 @@ fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<
     let written = peer::written(connection, agent).map_err(&fault)?;
     if row.is_none() && written.is_some() {
         // The row was there, and somebody removed it.
-        return Ok(None);
+        return Ok(Place::Nowhere);
     }
     if let Some(stored) = row {
-        let is_ours = written.is_some_and(|written| written.check == peer::check_of(&stored));
-        if id == 0 || !is_ours || written.is_some_and(|written| written.snapshot == id) {
-            return peer::open_conversation(inner, agent, stored).map(Some);
+        let ours = written.filter(|written| written.check == peer::check_of(&stored));
+        if id == 0 || ours.is_none_or(|written| written.snapshot == id) {
+            let ours = ours.filter(|_| id > 0).map(|written| written.snapshot);
+            return Ok(Place::Row { stored, ours });
         }
     }
-    match number {
-        Some(number) if id > 0 => lists(inner, connection, number, id).map(Some),
-        _ => Ok(None),
+    Ok(number.filter(|_| id > 0).map_or(Place::Nowhere, |number| Place::Segments { number, id }))
+}
+
+/// The newest snapshot with its tag.
+pub enum Newest {
+    /// There is none.
+    Nothing,
+    /// One of ours: lists to be read one after the other, and its tag.
+    Ours(Vec<Vec<u8>>, Tag),
+    /// A row that another program wrote.
+    Theirs(Payload),
+}
+
+/// Reads the newest snapshot with its tag.
+pub fn newest_tagged(inner: &Inner, connection: &Connection, agent: &str) -> Result<Newest> {
+    let (conversation, id) = match find_newest(inner, connection, agent)? {
+        Place::Nowhere => return Ok(Newest::Nothing),
+        Place::Row { stored, ours } => (peer::open_conversation(inner, agent, stored)?, ours),
+        Place::Segments { number, id } => (lists(inner, connection, number, id)?, Some(id)),
+    };
+    match (conversation, id) {
+        (Conversation::Whole(Payload::Object(body)), Some(id)) => {
+            Ok(Newest::Ours(vec![body], record(inner, connection, id)?.tag))
+        }
+        (Conversation::Lists(lists), Some(id)) => Ok(Newest::Ours(lists, record(inner, connection, id)?.tag)),
+        (Conversation::Whole(payload), _) => Ok(Newest::Theirs(payload)),
+        (Conversation::Lists(_), None) => Ok(Newest::Nothing),
     }
 }
 

@@ -237,17 +237,12 @@ pub fn branch_snapshot(
     if target.is_empty() {
         return Ok(None);
     }
-    let mut records = stored_records(inner, connection, agent)?;
-    if let Some((path, record)) = newest_record(inner, connection, agent)? {
-        records.retain(|other| record_path(other).is_some_and(|other| !is_one_line(&other, &path)));
-        records.push(record);
-    }
     let depth = |record: &Value| {
         let path = record_path(record).filter(|path| target.starts_with(path))?;
         Some((path.len(), record.get("watermark").and_then(Value::as_i64).unwrap_or(0)))
     };
     let mut best: Option<((usize, i64), Value)> = None;
-    for record in records {
+    for record in records(inner, connection, agent)? {
         if let Some(rank) = depth(&record)
             && best.as_ref().is_none_or(|(highest, _)| rank > *highest)
         {
@@ -255,6 +250,16 @@ pub fn branch_snapshot(
         }
     }
     Ok(best.map(|(_, record)| record))
+}
+
+/// The records of all branches that have one, our newest snapshot among them.
+pub fn records(inner: &Inner, connection: &Connection, agent: &str) -> Result<Vec<Value>> {
+    let mut records = stored_records(inner, connection, agent)?;
+    if let Some((path, record)) = newest_record(inner, connection, agent)? {
+        records.retain(|other| record_path(other).is_some_and(|other| !is_one_line(&other, &path)));
+        records.push(record);
+    }
+    Ok(records)
 }
 
 /// The record of our newest snapshot, unless the peer has written since.
