@@ -12,6 +12,7 @@ from uuid import uuid4
 from amberlog._versions import path_for_version
 from amberlog.errors import AlreadyAttachedError, NotAttachedError
 from amberlog.session import FORMAT_VERSION, SessionStore
+from amberlog.session_output import SessionOutput
 from amberlog.types import Attachment
 
 if TYPE_CHECKING:
@@ -193,8 +194,9 @@ def attach_agent_to_session(
         session: The session.
         role: What it is there for.
         attached_by: Who attached it; the agent itself when left out.
-        output: Makes what records its events; it is added to the agent's `output_router` where it
-            has one. Without it the caller records under the attachment's `namespace`.
+        output: Makes what records its events, a `SessionOutput` when left out; it is added to the
+            agent's `output_router`. Of an agent without one the caller records what it does, under
+            the attachment's `namespace`, unless an output is given.
 
     Raises:
         AlreadyAttachedError: It is attached to another session.
@@ -209,8 +211,10 @@ def attach_agent_to_session(
     store, name = session.store, agent.config.name
     attachment = store.attach_agent(session.host(), role, name, attached_by=attached_by)
     try:
-        sink = None if output is None else output(name, store, agent, attachment.namespace)
         router = getattr(agent, "output_router", None)
+        if output is None and isinstance(router, OutputRouter):
+            output = _recording
+        sink = None if output is None else output(name, store, agent, attachment.namespace)
         if sink is not None and isinstance(router, OutputRouter):
             router.add_secondary(sink)
         state = {
@@ -227,6 +231,12 @@ def attach_agent_to_session(
         store.detach_agent(attachment)
         raise
     return attachment
+
+
+def _recording(
+    name: str, store: SessionStore, agent: AttachableAgent, namespace: str
+) -> SessionOutput:
+    return SessionOutput(name, store, agent, event_key_prefix=namespace)
 
 
 def detach_agent_from_session(agent: AttachableAgent) -> None:

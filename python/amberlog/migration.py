@@ -13,10 +13,11 @@ from amberlog._versions import (
     bare_path,
     detect_format_version,
     discover_versions,
+    is_old,
     latest_readable_version,
     path_for_version,
 )
-from amberlog.errors import SessionDamagedError, SessionNotFoundError, SessionVersionError
+from amberlog.errors import SessionNotFoundError, SessionVersionError
 from amberlog.session import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -137,17 +138,10 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
     bare = bare_path(newest)
     if newest != bare and bare.is_file() and newest == path_for_version(bare, FORMAT_VERSION):
         # A fork or a session of its own may have the name, and then there is nothing to finish.
-        return migrate(bare) if _is_old(bare) else newest
+        return migrate(bare) if is_old(bare) else newest
     if not newest.is_file() or detect_format_version(newest) >= FORMAT_VERSION:
         return newest
     return migrate(newest)
-
-
-def _is_old(path: Path) -> bool:
-    try:
-        return detect_format_version(path) < FORMAT_VERSION
-    except SessionDamagedError:
-        return False
 
 
 def _reported(source: Path, target: Path, counted: Mapping[str, object]) -> MigrationReport:

@@ -31,9 +31,10 @@ from amberlog._triggers import (
     TriggerState,
     triggers_of,
 )
-from amberlog._versions import latest_readable_version, path_for_version
+from amberlog._versions import bare_path, is_old, latest_readable_version, path_for_version
 from amberlog.errors import SessionNotFoundError, SessionReadOnlyError, SessionWriteError
 from amberlog.lineage import BranchView
+from amberlog.migration import migrate
 from amberlog.session import FORMAT_VERSION, SessionStore
 from amberlog.types import RepairKind, Source
 
@@ -253,7 +254,7 @@ def _jobs(live_jobs: Collection[str]) -> tuple[str, ...]:
 
 
 def _opened(path: Path, *, readonly: bool) -> SessionStore:
-    store = _open(_newest(path), readonly=readonly)
+    store = _open(_newest(path, readonly=readonly), readonly=readonly)
     try:
         is_retired = store.meta.get(SUCCESSOR) is not None
     except BaseException:
@@ -265,16 +266,26 @@ def _opened(path: Path, *, readonly: bool) -> SessionStore:
     return _open(resolve_successor(path), readonly=readonly)
 
 
-def _newest(path: Path) -> Path:
-    """Returns the file of a session to go on with, without a look at the whole directory."""
+def _newest(path: Path, *, readonly: bool) -> Path:
+    """Returns the file of a session to go on with, without a look at the whole directory.
+
+    A session of the first format is made into a present one first. For reading only, or where
+    nothing can be written, it is read as it is.
+    """
     newest = path_for_version(path, FORMAT_VERSION)
-    if newest.is_file():
+    if not newest.is_file():
+        newest = path if path.is_file() else latest_readable_version(path)
+    # Another program may have been killed while it made the newer file of an old one.
+    bare = bare_path(newest)
+    old = bare if bare.is_file() and newest == path_for_version(bare, FORMAT_VERSION) else newest
+    if readonly or not is_old(old):
         return newest
-    if not path.is_file():
-        path = latest_readable_version(path)
-    # Where sessions of the first format are made into present ones: until then what they hold is
-    # read as it is.
-    return path
+    try:
+        return migrate(old)
+    except SessionWriteError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        return newest
 
 
 def _open(path: Path, *, readonly: bool) -> SessionStore:
