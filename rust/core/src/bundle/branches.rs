@@ -88,6 +88,12 @@ pub(super) fn ensure(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     Ok(())
 }
 
+/// As [`keep`], where the ledger knows the branches anyway.
+pub(super) fn keep_known(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
+    let is_known = txn.ledger.as_ref().is_some_and(|ledger| ledger.branches.contains_key(agent));
+    if is_known { keep(txn, agent) } else { Ok(()) }
+}
+
 /// Keeps what the ledger knows of a log for the next time that the session is opened.
 pub(super) fn keep(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let fault = txn.fault(ACTION);

@@ -53,7 +53,13 @@ pub enum Saved {
 impl Inner {
     /// Stores a snapshot; unchanged messages cost nothing.
     pub(super) fn save_snapshot(&self, save: &Save<'_>) -> Result<Saved> {
-        self.write(ACTION, |txn| save_in(txn, save))
+        self.write(ACTION, |txn| {
+            let saved = save_in(txn, save)?;
+            if *save.tag != Tag::Plain {
+                super::branches::keep_known(txn, save.agent)?;
+            }
+            Ok(saved)
+        })
     }
 }
 
