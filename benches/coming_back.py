@@ -89,9 +89,29 @@ def turns_of(count: int) -> int:
     return max(count // EVENTS_A_TURN, 1)
 
 
-def resumer(name: str, path: Path) -> Callable[[], int]:
-    """Returns what opens a session, restores its agent and returns how many messages it has."""
-    return _ours(path) if name == OURS else _peers(path)
+class Resumer:
+    """Opens a session and restores its agent, as a contestant does it.
+
+    Args:
+        name: The contestant.
+        path: The session.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self._path = path
+        self._come_back = _ours if name == OURS else _peers
+        self._close: Callable[[], object] | None = None
+
+    def resume(self) -> int:
+        """Returns how many messages the agent has; the session stays open."""
+        messages, self._close = self._come_back(self._path)
+        return messages
+
+    def close(self) -> None:
+        """Closes what the last call has opened, which is no part of it."""
+        if self._close is not None:
+            self._close()
+            self._close = None
 
 
 def replayer(name: str, path: Path) -> Callable[[], int]:
@@ -105,28 +125,18 @@ def replayer(name: str, path: Path) -> Callable[[], int]:
     return lambda: len(replay(log))
 
 
-def _ours(path: Path) -> Callable[[], int]:
-    def resume() -> int:
-        resumed = amberlog.resume(path)
-        count = len(resumed.agents[AGENT].conversation)
-        resumed.store.close(update_status=False)
-        return count
-
-    return resume
+def _ours(path: Path) -> tuple[int, Callable[[], object]]:
+    resumed = amberlog.resume(path)
+    return len(resumed.agents[AGENT].conversation), resumed.store.close
 
 
-def _peers(path: Path) -> Callable[[], int]:
+def _peers(path: Path) -> tuple[int, Callable[[], object]]:
     inject = import_module("kohakuterrarium.session.resume").inject_saved_state
-
-    def resume() -> int:
-        store = open_branch_store("kohakuterrarium", path)
-        agent = SimpleNamespace(
-            config=SimpleNamespace(name=AGENT),
-            controller=SimpleNamespace(conversation=None, config=None),
-            session=SimpleNamespace(scratchpad={}),
-        )
-        inject(agent, store, AGENT)
-        store.close()
-        return len(agent.controller.conversation.get_messages())
-
-    return resume
+    store = open_branch_store("kohakuterrarium", path)
+    agent = SimpleNamespace(
+        config=SimpleNamespace(name=AGENT),
+        controller=SimpleNamespace(conversation=None, config=None),
+        session=SimpleNamespace(scratchpad={}),
+    )
+    inject(agent, store, AGENT)
+    return len(agent.controller.conversation.get_messages()), store.close

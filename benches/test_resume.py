@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benches.coming_back import make_session, replayer, resumer, turns_of
+from benches.coming_back import Resumer, make_session, replayer, turns_of
 from benches.workload import Sizes, sizes
 
 if TYPE_CHECKING:
@@ -35,11 +35,14 @@ def test_come_back_to_a_session(
     benchmark.group = f"resume at {count} events"
     path = places() / "s.kohakutr"
     make_session(branch_name, path, count, turns_of(count), snapshot=True)
-    resume = resumer(branch_name, path)
+    session = Resumer(branch_name, path)
 
     found: list[int] = []
-    benchmark.pedantic(lambda: found.append(resume()), setup=None, rounds=amount.rounds * 5)
+    benchmark.pedantic(
+        lambda: found.append(session.resume()), setup=session.close, rounds=amount.rounds * 5
+    )
 
+    session.close()
     assert found[-1] > 0
 
 
@@ -67,9 +70,12 @@ def test_come_back_without_a_snapshot(
     benchmark.group = f"resume by replay of {count} events of {turns} turns"
     path = places() / "s.kohakutr"
     make_session(branch_name, path, count, turns, snapshot=False)
-    resume = resumer(branch_name, path)
+    session = Resumer(branch_name, path)
 
     found: list[int] = []
-    benchmark.pedantic(lambda: found.append(resume()), setup=None, rounds=amount.rounds)
+    benchmark.pedantic(
+        lambda: found.append(session.resume()), setup=session.close, rounds=amount.rounds
+    )
 
+    session.close()
     assert found[-1] > 0

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import amberlog
-from amberlog import SessionStore, TriggerRegistry
+from amberlog import Resumed, SessionStore, TriggerRegistry
+from amberlog.resuming import Handover
 from support.agentlike import AGENT, Agentlike
 from support.kohaku import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 class Timer:
@@ -232,3 +234,25 @@ def test_triggers_of_the_peers_sessions_are_read(tmp_path: Path) -> None:
         "kohakuterrarium.modules.trigger.timer",
     )
     assert dict(trigger.data) == {"interval": 60, "prompt": "check the queue"}
+
+
+def test_the_page_shows_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parent.parent / "docs" / "resume.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    with SessionStore("sessions/work.kohakutr") as store:
+        store.init_meta("s", "agent", "", "/w", [AGENT])
+        Agentlike(store, saves=True, states=True).take([("turn", 0, 1)])
+        timer = {"trigger_id": "t", "type": "Timer", "module": "m", "data": {"every": 1}}
+        store.save_state(AGENT, triggers=[timer])
+    names: dict[str, object] = {"TimerTrigger": Timer}
+
+    for block in blocks:
+        exec(block, names)  # noqa: S102  # our own page
+
+    resumed, handover = names["resumed"], names["handover"]
+    assert isinstance(resumed, Resumed)
+    assert isinstance(handover, Handover)
+    resumed.store.close()
+    assert len(blocks) == 2
+    assert [made.trigger_id for made in handover.triggers] == ["t"]

@@ -428,6 +428,36 @@ def test_it_can_be_awaited(path: Path) -> None:
     assert len(asyncio.run(session())) == 12
 
 
+def test_a_watermark_that_was_written_beside_an_untagged_snapshot_counts(path: Path) -> None:
+    said: list[dict[str, object]] = [{"role": "user", "content": "so far"}]
+    with SessionStore(path) as store:
+        store.init_meta("s", "agent", "", "/w", [AGENT])
+        store.append_event(AGENT, "user_message", {"content": "a"}, turn_index=1, branch_id=1)
+        store.save_conversation(AGENT, said)
+        store.state[f"{AGENT}:snapshot_event_id"] = 1
+        store.append_event(AGENT, "user_message", {"content": "b"}, turn_index=2, branch_id=1)
+
+        found = amberlog.resume(store).agents[AGENT]
+
+    assert [message["content"] for message in found.conversation] == ["so far", "b"]
+    assert (found.source, found.watermark) == ("snapshot+tail", 1)
+
+
+def test_the_watermark_of_a_tagged_snapshot_is_not_that_of_an_untagged_one_after_it(
+    path: Path,
+) -> None:
+    recorded(path)
+    said: list[dict[str, object]] = [{"role": "user", "content": "all of it"}]
+    with SessionStore(path) as store:
+        store.append_event(AGENT, "user_message", {"content": "b"}, turn_index=4, branch_id=1)
+        store.save_conversation(AGENT, said)
+
+        found = amberlog.resume(store).agents[AGENT]
+
+    assert [message["content"] for message in found.conversation] == ["all of it"]
+    assert found.watermark is None
+
+
 def test_turns_of_messages_that_do_not_name_theirs_are_those_begun_last(path: Path) -> None:
     recorded(path, saves=False)
     said = [{"role": "user", "content": text} for text in ("an old one", "turn 0 at turn 3")]

@@ -326,7 +326,7 @@ proptest! {
         let mut messages = if settled { replay_with_settled_tools(&events, &view, false, Some(&[])) } else { replay_conversation(&events, &view, false) };
         messages.drain(..cut.min(messages.len()));
 
-        let (paired, _) = pair_tool_calls(messages.clone());
+        let (paired, _) = pair_tool_calls(messages.clone(), &[]);
 
         for (at, message) in paired.iter().enumerate() {
             let results = paired[at + 1..].iter().take_while(|next| !said(std::slice::from_ref(next), "tool").is_empty());
@@ -339,7 +339,7 @@ proptest! {
         prop_assert_eq!(answered(&paired).len(), called(&paired).len());
         let spoken = |messages: &[Value]| said(messages, "user").len() + said(messages, "assistant").len();
         prop_assert_eq!(spoken(&paired), spoken(&messages));
-        prop_assert_eq!(pair_tool_calls(paired.clone()), (paired, Vec::new()));
+        prop_assert_eq!(pair_tool_calls(paired.clone(), &[]), (paired, Vec::new()));
     }
 
     #[test]

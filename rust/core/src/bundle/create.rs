@@ -127,7 +127,7 @@ fn look_at_bytes(path: &Path) -> Result<()> {
 /// Refuses a newer format before SQLite opens the file for writing, so that not a byte of it changes.
 fn refuse_newer_at_rest(path: &Path) -> Result<()> {
     let key = b"format_version";
-    let Ok(pages) = Pages::open(path) else { return Ok(()) };
+    let Ok(pages) = Pages::glance(path) else { return Ok(()) };
     let Ok(Some(stored)) = pages.get_kv(Table::Meta.name(), key) else { return Ok(()) };
     match event_number(Table::Meta, key, &stored) {
         Some(version) if pages.finish().is_ok() => refuse_newer(path, version, FORMAT_VERSION),

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::handle::{Inner, State, Txn};
 use super::snapshot::{SLOTS, lagging, unwritten};
+use super::sync::wal_of;
 use super::value::{Payload, open_owned, open_payload};
 use crate::db::open::sync_new_log;
 use crate::db::schema::{Table, has_table};
@@ -61,11 +62,14 @@ impl Inner {
         }
         let mut state = self.lock();
         self.commit_batch(&mut state, WRITE)?;
+        // Behind the first bytes of a log that is used again stand frames of before, which must not come
+        // back in a power cut: only an empty log may begin without its sync.
+        let is_empty = std::fs::metadata(wal_of(&self.path)).is_ok_and(|log| log.len() == 0);
         let switch = |state: &State, on: bool| {
             let connection = state.connection.as_ref().ok_or_else(|| self.closed(WRITE))?;
             sync_new_log(connection, on).map_err(self.fault(WRITE))
         };
-        switch(&state, false)?;
+        switch(&state, !is_empty)?;
         let outcome = self.write_locked(&mut state, WRITE, |txn| {
             changes.iter().try_for_each(|change| change_in(txn, change).map(drop))
         });

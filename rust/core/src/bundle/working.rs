@@ -1,7 +1,5 @@
 //! The conversation an agent is in: its newest snapshot and what happened since, or else the whole log.
 
-use std::collections::HashSet;
-
 use rusqlite::Connection;
 
 use super::branches;
@@ -191,7 +189,7 @@ impl Inner {
     pub(super) fn working_history(&self, agent: &str, max: Option<usize>) -> Result<Vec<Value>> {
         let messages =
             self.read(ACTION, |connection| tell(self, connection, agent)?.messages(self, connection))?;
-        let (messages, _) = pair_tool_calls(messages, &HashSet::new());
+        let (messages, _) = pair_tool_calls(messages, &[]);
         let kept = match max {
             Some(max) => trim(messages, max),
             None => messages,

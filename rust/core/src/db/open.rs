@@ -99,7 +99,8 @@ fn read_only(connection: Connection, path: &Path) -> Result<Connection> {
 
 /// Has commits begin a log without a sync of its first bytes, or with one as they otherwise do.
 ///
-/// That sync costs as much as a resume; the one that follows every commit covers those bytes too.
+/// That sync costs as much as a resume. Of a log that was empty, the sync that follows every commit
+/// covers those bytes too.
 pub fn sync_new_log(connection: &Connection, on: bool) -> rusqlite::Result<()> {
     connection.execute_batch(if on { "PRAGMA synchronous=NORMAL;" } else { "PRAGMA synchronous=OFF;" })
 }

@@ -26,7 +26,7 @@ pub enum Repair {
 ///
 /// A result goes to the first call of its id that waits for one. Messages that match stay as they are. Calls
 /// in `running` may wait on.
-pub fn pair_tool_calls(messages: Vec<Value>, running: &HashSet<String>) -> (Vec<Value>, Vec<Repair>) {
+pub fn pair_tool_calls(messages: Vec<Value>, running: &[String]) -> (Vec<Value>, Vec<Repair>) {
     if is_paired(&messages) {
         return (messages, Vec::new());
     }
@@ -79,7 +79,7 @@ fn is_paired(messages: &[Value]) -> bool {
 }
 
 struct Pairing<'r> {
-    running: &'r HashSet<String>,
+    running: &'r [String],
     /// Messages that were not told yet, at their positions.
     waiting: Vec<Option<Value>>,
     /// Positions of the results of each id.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn paired(messages: Vec<Value>) -> (Vec<Value>, Vec<Repair>) {
-        pair_tool_calls(messages, &HashSet::new())
+        pair_tool_calls(messages, &[])
     }
 
     fn user() -> Value {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_call_that_still_runs_may_wait() {
-        let running = HashSet::from(["a".to_owned()]);
+        let running = ["a".to_owned()];
 
         let (messages, repairs) = pair_tool_calls(vec![calls(&["a", "b"])], &running);
 

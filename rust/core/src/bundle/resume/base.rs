@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::bundle::handle::Inner;
 use crate::bundle::kv::get_in;
-use crate::bundle::snapshot::{BranchPath, Newest, Tag, newest_tagged};
+use crate::bundle::snapshot::{BranchPath, Newest, Tag, last_tag, newest_tagged};
 use crate::bundle::value::{Payload, key_text, list_header};
 use crate::codec::{Value, from_json, msgpack};
 use crate::db::schema::Table;
@@ -28,6 +28,10 @@ impl Base {
     pub fn read(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Self>> {
         match newest_tagged(inner, connection, agent)? {
             Newest::Nothing => Ok(None),
+            Newest::Ours(lists, Tag::Plain) => {
+                let tag = own_tag(inner, connection, agent)?;
+                Ok(Some(Self::tagged(lists, &tag)))
+            }
             Newest::Ours(lists, tag) => Ok(Some(Self::tagged(lists, &tag))),
             Newest::Theirs(payload) => {
                 let Some(list) = list_of(inner, agent, payload)? else { return Ok(None) };
@@ -52,6 +56,17 @@ impl Base {
     pub fn messages(&self) -> Vec<Value> {
         let lists = self.lists.iter().filter_map(|list| msgpack::decode(list).ok());
         lists.flat_map(|list| if let Value::List(items) = list { items } else { Vec::new() }).collect()
+    }
+}
+
+/// What a runtime wrote of an untagged snapshot into the slots itself. What is still there of a tagged one
+/// before it says nothing of this one.
+fn own_tag(inner: &Inner, connection: &Connection, agent: &str) -> Result<Tag> {
+    let written = their_tag(inner, connection, agent)?;
+    let Tag::Branch { watermark, .. } = &written else { return Ok(Tag::Plain) };
+    match last_tag(inner, connection, agent)? {
+        Some(Tag::Branch { watermark: before, .. }) if before == *watermark => Ok(Tag::Plain),
+        _ => Ok(written),
     }
 }
 

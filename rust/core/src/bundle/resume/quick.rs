@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::lineage::{Log, TurnStarts, View, name_turns, pair_tool_calls, rewrites, tells};
 
 /// How far back from the snapshot's end the log is asked whether it agrees with the tag.
-const WITNESSES: usize = 16;
+const WITNESSES: usize = 8;
 /// How far back the newest place of an untagged snapshot is looked for.
 const PLACES: usize = 64;
 /// How far back the turns of messages that do not name theirs are looked for.
@@ -46,8 +46,14 @@ impl Quick<'_> {
         let tail = match self.base.watermark {
             Some(watermark) if watermark > self.newest => return Ok(None),
             Some(watermark) => {
-                let first = self.rows.first_after(watermark, end)?;
-                Tail { events: self.rows.from(first)?, first }
+                let near = self.rows.near(watermark, end)?;
+                let mut events = self.rows.from(near)?;
+                let is_old = |event: &&Value| {
+                    event.get("event_id").and_then(Value::as_i64).is_some_and(|id| id <= watermark)
+                };
+                let old = events.iter().take_while(is_old).count();
+                events.drain(..old);
+                Tail { events, first: near + old as u64 }
             }
             None => Tail { events: Vec::new(), first: end },
         };
@@ -57,7 +63,7 @@ impl Quick<'_> {
             return Ok(None);
         }
         let Some(path) = self.path(&tail)? else { return Ok(None) };
-        let (told, mut repairs) = pair_tool_calls(tell(&tail, &path), &HashSet::new());
+        let (told, mut repairs) = pair_tool_calls(tell(&tail, &path), &[]);
         let mut lists = self.base.lists.clone();
         if !look.is_paired || look.lacks_turns {
             let mut messages = self.base.messages();
@@ -65,7 +71,7 @@ impl Quick<'_> {
                 self.name_turns(&mut messages, tail.first)?;
             }
             // Results in the tail answer calls in the tail: others have sent us to the whole log.
-            let (messages, mended) = pair_tool_calls(messages, &HashSet::new());
+            let (messages, mended) = pair_tool_calls(messages, &[]);
             repairs.splice(0..0, mended);
             lists = vec![packed(&messages)];
         }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::bundle::handle::Inner;
 use crate::bundle::landmark::TRIGGER;
 use crate::bundle::ledger::last_number;
-use crate::bundle::order::{first_after, is_ordered};
+use crate::bundle::order::is_ordered;
 use crate::bundle::read::rows_from;
 use crate::bundle::value::open;
 use crate::codec::{Stored, Value, msgpack};
@@ -125,11 +125,18 @@ impl<'c> LogRows<'c> {
         Ok(is_ordered.then_some(last + 1))
     }
 
-    /// The number of the first event with a higher id, in a log that ends before `end`.
-    pub fn first_after(&self, id: i64, end: u64) -> Result<u64> {
-        match end.checked_sub(1) {
-            Some(last) => first_after(self.connection, &self.log, last, id).map_err(self.inner.fault(ACTION)),
-            None => Ok(0),
+    /// A number from which on are all events with a higher id, and not many others, in a log that ends
+    /// before `end`. Costs the logarithm of how many those are.
+    pub fn near(&self, id: i64, end: u64) -> Result<u64> {
+        let mut step = 1;
+        loop {
+            let number = end.saturating_sub(step);
+            let last = self.before(number + 1, 1)?.next().transpose()?;
+            let found = last.as_ref().and_then(|event| event.get("event_id")?.as_i64());
+            if number == 0 || found.is_some_and(|found| found <= id) {
+                return Ok(number.min(end));
+            }
+            step *= 2;
         }
     }
 

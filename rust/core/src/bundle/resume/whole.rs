@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::lineage::{Checkpoint, Log, View, name_turns, pair_tool_calls, resolve_branch_view_strict};
 
 /// How messages were come by.
-struct Told {
+struct Answer {
     obtained: Obtained,
     messages: Vec<Value>,
     /// How many of them were told from the log.
@@ -72,15 +72,15 @@ fn checkpoint_of(record: &Value) -> Option<Checkpoint> {
 }
 
 /// The ids by which the calls of running jobs are known in messages.
-fn running(events: &[Value], live_jobs: &[String]) -> HashSet<String> {
-    let mut names: HashSet<String> = live_jobs.iter().cloned().collect();
+fn running(events: &[Value], live_jobs: &[String]) -> Vec<String> {
+    let mut names = live_jobs.to_vec();
     for event in events.iter().filter(|event| kind(event) == "tool_call") {
         let name = |key: &str| event.get(key).and_then(Value::as_str);
         let job = name("call_id").or_else(|| name("job_id"));
         if let (Some(job), Some(known)) = (job, name("tool_call_id"))
             && live_jobs.iter().any(|live| live == job)
         {
-            names.insert(known.to_owned());
+            names.push(known.to_owned());
         }
     }
     names
@@ -92,10 +92,10 @@ fn choose(
     base: Option<&Base>,
     checkpoints: &[Checkpoint],
     newest: i64,
-) -> Told {
+) -> Answer {
     let replay = || {
         let messages = log.replay_settled(true, None);
-        Told { obtained: Obtained::Replay, told: messages.len(), messages, cutoff: 0 }
+        Answer { obtained: Obtained::Replay, told: messages.len(), messages, cutoff: 0 }
     };
     if !checkpoints.is_empty() {
         let Some(found) = log.continue_from(checkpoints, newest) else { return replay() };
@@ -104,7 +104,7 @@ fn choose(
             (true, 0) => Obtained::Branch,
             (true, _) => Obtained::BranchAndTail,
         };
-        return Told { obtained, messages: found.messages, told: found.told, cutoff: found.cutoff };
+        return Answer { obtained, messages: found.messages, told: found.told, cutoff: found.cutoff };
     }
     let Some(base) = base else { return replay() };
     let told = from_base(log, events, base);
@@ -122,13 +122,13 @@ fn choose(
 }
 
 /// The snapshot with what came after it; `None` when a new branch was begun after it.
-fn from_base(log: &Log<'_>, events: &[Value], base: &Base) -> Option<Told> {
+fn from_base(log: &Log<'_>, events: &[Value], base: &Base) -> Option<Answer> {
     let mut messages = base.messages();
     let id = |event: &Value| event.get("event_id").and_then(Value::as_i64);
     let last = events.iter().filter_map(id).max().unwrap_or(0);
     let Some(watermark) = base.watermark.filter(|watermark| *watermark < last) else {
         name_turns(&mut messages, &log.turn_starts());
-        return Some(Told { obtained: Obtained::Snapshot, messages, told: 0, cutoff: base.cutoff });
+        return Some(Answer { obtained: Obtained::Snapshot, messages, told: 0, cutoff: base.cutoff });
     };
     let place = |event: &Value| Some((event.get("turn_index")?.as_i64()?, event.get("branch_id")?.as_i64()?));
     let (tail, before): (Vec<&Value>, Vec<&Value>) =
@@ -145,7 +145,7 @@ fn from_base(log: &Log<'_>, events: &[Value], base: &Base) -> Option<Told> {
     let count = told.len();
     messages.extend(told);
     let obtained = if count > 0 { Obtained::SnapshotAndTail } else { Obtained::Snapshot };
-    Some(Told { obtained, messages, told: count, cutoff: base.cutoff })
+    Some(Answer { obtained, messages, told: count, cutoff: base.cutoff })
 }
 
 /// Whether a snapshot is tagged with a branch that is not shown.

@@ -235,6 +235,24 @@ pub enum Newest {
     Theirs(Payload),
 }
 
+/// How many snapshots back a tag is looked for.
+const TAGS: i64 = 64;
+
+/// The tag of the last snapshot that has one, before an untagged newest one.
+pub fn last_tag(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Tag>> {
+    let fault = inner.fault(ACTION);
+    let Some(number) = agent_number(connection, agent).map_err(&fault)? else { return Ok(None) };
+    let newest = newest_id(connection, number).map_err(&fault)?;
+    let first = row_id(number, 1).max(newest - TAGS);
+    for id in (first..newest).rev() {
+        let tag = record(inner, connection, id)?.tag;
+        if tag != Tag::Plain {
+            return Ok(Some(tag));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads the newest snapshot with its tag.
 pub fn newest_tagged(inner: &Inner, connection: &Connection, agent: &str) -> Result<Newest> {
     let (conversation, id) = match find_newest(inner, connection, agent)? {

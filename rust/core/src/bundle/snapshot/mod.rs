@@ -14,7 +14,7 @@ use rusqlite::Connection;
 pub use self::head::{Head, Heads, Record, open_segment};
 use self::head::{Part, agent_number, messages_of, newest_id, next_segment, row_id, seal_segment};
 pub use self::lag::{lagging, unwritten};
-pub use self::load::{Base, Conversation, Newest, SnapshotInfo, base, newest_tagged};
+pub use self::load::{Base, Conversation, Newest, SnapshotInfo, base, last_tag, newest_tagged};
 pub use self::peer::{SLOTS, records};
 pub use self::tag::{Path as BranchPath, Tag, parse_path};
 use super::handle::{Inner, Txn};

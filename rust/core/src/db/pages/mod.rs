@@ -71,7 +71,16 @@ impl Pages {
     /// it so until the value is dropped: POSIX drops all locks of a process on a file when *any* of
     /// its descriptors is closed, so that the drop would unlock that connection.
     pub fn open(path: &Path) -> Result<Self, PageFault> {
-        let source = Source::open(path)?;
+        Self::of(Source::open(path)?)
+    }
+
+    /// The same, of a file that may have been changed within the present tick of the clock: whoever
+    /// writes it in that tick may do so between this and [`Pages::finish`], unseen.
+    pub fn glance(path: &Path) -> Result<Self, PageFault> {
+        Self::of(Source::glance(path)?)
+    }
+
+    fn of(source: Source) -> Result<Self, PageFault> {
         let schema = Schema::read(&source)?;
         Ok(Self { source, schema })
     }
