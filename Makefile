@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 BUILD := build
 # Looked up by the shell: make remembers what a directory held before the wheel was built.
 WHEEL := $$(ls dist/amberlog-*.whl)
-CHECKED := $(wildcard python tests benches tools)
+CHECKED := $(wildcard python tests benches tools examples)
 
 # The binding is tested from Python; its own test binary would have to link libpython.
 CARGO_TESTS := --workspace --exclude amberlog-py

@@ -1,6 +1,6 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors, lineage, migration, resuming
+from amberlog import aio, config, errors, lineage, migration, resuming
 from amberlog.attaching import Session
 from amberlog.errors import (
     AlreadyAttachedError,
@@ -22,6 +22,7 @@ from amberlog.errors import (
     SessionWriteError,
     UnknownPeerError,
 )
+from amberlog.last import LastSession, last_session
 from amberlog.migration import migrate
 from amberlog.reader import SessionReader
 from amberlog.recorder import Recorder
@@ -47,6 +48,7 @@ __all__ = [
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "LastSession",
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
@@ -79,8 +81,10 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "aio",
+    "config",
     "errors",
     "iter_kv_keys",
+    "last_session",
     "lineage",
     "migrate",
     "migration",

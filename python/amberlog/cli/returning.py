@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from amberlog import lineage
-from amberlog.cli.last import Last, last_session
 from amberlog.cli.lookup import session_file
 from amberlog.cli.terminal import block, emit, line, preview, text_of, text_of_event
+from amberlog.last import LastSession, last_session
 from amberlog.resuming import resume as come_back
 from amberlog.session import SessionStore
 
@@ -81,8 +81,8 @@ def branches(session: str | None, agent: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def _found(session: str | None) -> Last:
-    return last_session() if session is None else Last(session_file(session), ())
+def _found(session: str | None) -> LastSession:
+    return last_session() if session is None else LastSession(session_file(session), ())
 
 
 def _branch(text: str) -> tuple[int, int]:
@@ -110,11 +110,11 @@ def _turns(store: SessionStore, agent: str) -> list[ContestedTurn]:
     ]
 
 
-def _skipped(found: Last) -> list[dict[str, str]]:
+def _skipped(found: LastSession) -> list[dict[str, str]]:
     return [{"path": str(one.path), "reason": one.reason} for one in found.skipped]
 
 
-def _document(resumed: Resumed, found: Last) -> dict[str, object]:
+def _document(resumed: Resumed, found: LastSession) -> dict[str, object]:
     return {
         "path": resumed.store.path,
         "session_id": resumed.store.session_id,
@@ -152,7 +152,7 @@ def _fields(agent: ResumedAgent) -> dict[str, object]:
     }
 
 
-def _print_head(resumed: Resumed, found: Last) -> None:
+def _print_head(resumed: Resumed, found: LastSession) -> None:
     line(f"session {resumed.store.session_id}", "bold")
     line(f"  file  {resumed.store.path}")
     for key in ("status", "last_active", "config_path", "pwd"):

@@ -27,7 +27,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastSession:
     """The session that was written last.
 
     Attributes:
@@ -39,7 +39,7 @@ class Last:
     skipped: tuple[Skipped, ...]
 
 
-def last_session() -> Last:
+def last_session() -> LastSession:
     """Returns the session written last that can be read; of equal times the first by name.
 
     What another process has written and not yet moved into the file counts. Forks, versions and
@@ -57,7 +57,7 @@ def last_session() -> Last:
         except SessionError as error:
             skipped.append(Skipped(path, str(error)))
             continue
-        return Last(path, tuple(skipped))
+        return LastSession(path, tuple(skipped))
     raise SessionNotFoundError(
         f"there is no session that can be read in `{directory}`", path=str(directory)
     )
