@@ -22,7 +22,7 @@ def test_the_tour_of_the_readme_runs(tmp_path: Path) -> None:
     )
 
     assert done.stderr == ""
-    assert done.stdout == "['tool_call']\n"
+    assert done.stdout == "['user', 'assistant', 'tool', 'assistant']\n"
     assert (tmp_path / "tour.kohakutr").exists()
     assert not (tmp_path / "never.kohakutr").exists()
 
