@@ -4,6 +4,7 @@ mod bundle;
 mod codec;
 mod convert;
 mod error;
+mod index;
 mod lineage;
 
 /// What `python/amberlog` is built on; not for users.
@@ -13,6 +14,8 @@ mod _core {
     use super::bundle::PyBundle;
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
+    #[pymodule_export]
+    use super::index::{PyIndex, delete_files, disk_usage, session_files};
     #[pymodule_export]
     use super::lineage::{
         branch_metadata, distinct_events, finished_events, live_event_ids, parent_paths, replay,

@@ -8,3 +8,4 @@ pub mod pages;
 pub mod registry;
 pub mod schema;
 pub mod service;
+pub mod sidecar;
