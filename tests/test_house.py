@@ -28,13 +28,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "amberlog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
-WRAPPERS = {"_null.py", "lineage.py", "session.py"}
+WRAPPERS = {"_null.py", "index.py", "lineage.py", "session.py"}
 PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
     "amberlog.artifacts",
     "amberlog.config",
     "amberlog.errors",
+    "amberlog.hooks",
+    "amberlog.index",
     "amberlog.lineage",
     "amberlog.session",
     "amberlog.types",

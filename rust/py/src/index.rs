@@ -111,6 +111,10 @@ impl PyIndex {
         py.detach(|| self.index.delete(filename)).or_raise(py)
     }
 
+    fn forget(&self, py: Python<'_>, path: &str) -> Outcome<()> {
+        py.detach(|| self.index.forget(path)).or_raise(py)
+    }
+
     fn meta(&self, py: Python<'_>, key: &str) -> Outcome<Option<Py<PyAny>>> {
         let found = py.detach(|| self.index.meta(key)).or_raise(py)?;
         found.map(|found| object(py, &found)).transpose()

@@ -260,6 +260,13 @@ impl Index {
         })
     }
 
+    /// Removes what is known of a file, given its path below the directory.
+    pub fn forget(&self, path: &str) -> Result<()> {
+        self.sidecar.write("write", |connection| {
+            write::forget(connection, path).map_err(|source| translate(self.path(), "write", &source))
+        })
+    }
+
     /// A field of the peer's own table about the index.
     pub fn meta(&self, key: &str) -> Result<Option<Value>> {
         self.query("read", |connection| sidecar::meta_value(connection, key))

@@ -62,6 +62,9 @@ pub struct Report {
 /// What progress is told to: files done and files to do; it may stop the work.
 pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
+/// From when to when files were looked at, in nanoseconds since 1970.
+type Look = (i64, i64);
+
 /// A file to read, with its fingerprint as the sidecar had it.
 struct Job {
     found: Found,
@@ -88,12 +91,13 @@ pub fn reconcile(
     if !directory.exists() {
         return Ok(Report::default());
     }
-    let now_ns = now_ns();
+    let began_ns = now_ns();
     let pool = pool(options.workers)?;
     let Ok(walk) = walk(directory, pool.as_ref()) else {
         let total = sidecar.read(ACTION, |connection| count(connection).map_err(fault(sidecar)))?;
         return Ok(Report { total, aborted: true, elapsed: started.elapsed(), ..Report::default() });
     };
+    let look = (began_ns, now_ns());
     take_over(sidecar)?;
     let total = walk.found.len();
     let work = sidecar.read(ACTION, |connection| {
@@ -103,7 +107,7 @@ pub fn reconcile(
     report.deleted = settle(sidecar, &work)?;
     report.aborted = progress(0, work.jobs.len()).is_break();
     if !report.aborted && !work.jobs.is_empty() {
-        let finished = read_all(sidecar, &work.jobs, pool.as_ref(), now_ns, progress)?;
+        let finished = read_all(sidecar, &work.jobs, pool.as_ref(), look, progress)?;
         report.aborted = finished.is_break();
     }
     let is_changed = !work.jobs.is_empty() || report.deleted > 0;
@@ -114,12 +118,12 @@ pub fn reconcile(
 
 /// Reads one session and writes its entry, whatever the sidecar knows of it.
 pub fn refresh(sidecar: &Sidecar, found: &Found) -> Result<()> {
-    let now_ns = now_ns();
+    let look = (now_ns(), now_ns());
     let seen =
         sidecar.read(ACTION, |connection| print_of(connection, &found.path).map_err(fault(sidecar)))?;
     let job = Job { found: found.clone(), seen };
     let read = read_one(&job);
-    sidecar.write(ACTION, |connection| store(connection, &job, read, now_ns).map_err(fault(sidecar)))
+    sidecar.write(ACTION, |connection| store(connection, &job, read, look).map_err(fault(sidecar)))
 }
 
 const ACTION: &str = "reconcile";
@@ -197,7 +201,18 @@ fn compare(connection: &Connection, directory: &Path, walk: Walk, full: bool) ->
     work.odd.extend(odd);
     if !unclaimed.is_empty() {
         let sessions: HashSet<&str> = walk.found.iter().map(|found| stem(&found.path)).collect();
-        work.gone = unclaimed.into_iter().filter(|path| is_gone(directory, path, &sessions)).collect();
+        // The peer does not say where a file lies: its entries are taken for the directory's own.
+        let mirrored: HashSet<&str> = walk
+            .found
+            .iter()
+            .map(|found| found.filename.as_str())
+            .filter(|key| !sessions.contains(stem(key)))
+            .collect();
+        let is_found = |path: &String| mirrored.contains(path.as_str());
+        work.gone = unclaimed
+            .into_iter()
+            .filter(|path| !is_found(path) && is_gone(directory, path, &sessions))
+            .collect();
     }
     Ok(work)
 }
@@ -248,13 +263,13 @@ fn read_all(
     sidecar: &Sidecar,
     jobs: &[Job],
     pool: Option<&rayon::ThreadPool>,
-    now_ns: i64,
+    look: Look,
     progress: &mut Progress<'_>,
 ) -> Result<ControlFlow<()>> {
     let Some(pool) = pool.filter(|_| jobs.len() > FEW) else {
         for (done, batch) in jobs.chunks(BATCH).enumerate() {
             let outcomes: Vec<Outcome<'_>> = batch.iter().map(|job| (job, read_one(job))).collect();
-            write_batch(sidecar, outcomes, now_ns)?;
+            write_batch(sidecar, outcomes, look)?;
             if progress((done * BATCH + batch.len()).min(jobs.len()), jobs.len()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -275,7 +290,7 @@ fn read_all(
                 });
             });
         });
-        let written = write_all(sidecar, receiver, jobs.len(), now_ns, progress);
+        let written = write_all(sidecar, receiver, jobs.len(), look, progress);
         stop.store(true, Ordering::Relaxed);
         written
     })
@@ -285,7 +300,7 @@ fn write_all(
     sidecar: &Sidecar,
     receiver: Receiver<Outcome<'_>>,
     total: usize,
-    now_ns: i64,
+    look: Look,
     progress: &mut Progress<'_>,
 ) -> Result<ControlFlow<()>> {
     let mut done = 0;
@@ -293,7 +308,7 @@ fn write_all(
         let batch: Vec<Outcome<'_>> =
             std::iter::once(first).chain(receiver.try_iter().take(BATCH - 1)).collect();
         done += batch.len();
-        write_batch(sidecar, batch, now_ns)?;
+        write_batch(sidecar, batch, look)?;
         if progress(done, total).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -301,10 +316,10 @@ fn write_all(
     Ok(ControlFlow::Continue(()))
 }
 
-fn write_batch(sidecar: &Sidecar, batch: Vec<Outcome<'_>>, now_ns: i64) -> Result<()> {
+fn write_batch(sidecar: &Sidecar, batch: Vec<Outcome<'_>>, look: Look) -> Result<()> {
     sidecar.write(ACTION, |connection| {
         for (job, read) in batch {
-            store(connection, job, read, now_ns).map_err(fault(sidecar))?;
+            store(connection, job, read, look).map_err(fault(sidecar))?;
         }
         Ok(())
     })
@@ -318,12 +333,12 @@ fn print_of(connection: &Connection, path: &str) -> rusqlite::Result<Option<Vec<
 }
 
 /// Writes what came of reading a file, unless somebody wrote of it since we looked.
-fn store(connection: &Connection, job: &Job, read: Result<Ready>, now_ns: i64) -> rusqlite::Result<()> {
+fn store(connection: &Connection, job: &Job, read: Result<Ready>, look: Look) -> rusqlite::Result<()> {
     let found = &job.found;
     if print_of(connection, &found.path)? != job.seen {
         return Ok(());
     }
-    let print = Some(&found.print).filter(|print| !print.is_young(now_ns));
+    let print = Some(&found.print).filter(|print| !print.is_young(look));
     match read {
         Ok(ready) => {
             // An entry under the key that the file had before would stay alone.

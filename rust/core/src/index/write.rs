@@ -90,6 +90,12 @@ pub fn put(connection: &Connection, ready: &Ready, print: Option<&Fingerprint>) 
         .execute((key, value))?;
     let id = put_private(connection, ready)?;
     put_file(connection, &entry.extra.path, print, Some(id), None)?;
+    if entry.extra.path != entry.filename {
+        // Where the file was taken to lie before it was read.
+        connection
+            .prepare_cached("DELETE FROM amber_file WHERE path = ?1 AND entry = ?2")?
+            .execute((&entry.filename, id))?;
+    }
     forget_change(connection, key)
 }
 
