@@ -116,7 +116,7 @@ impl Index {
             outcome => outcome?,
         };
         scan.directory = Some(directory.to_owned());
-        scan.restarts = self.sidecar.restarts();
+        scan.restarts = self.sidecar.restarts()?;
         if !report.aborted {
             scan.last = Some((number, report.clone()));
         }
@@ -132,9 +132,10 @@ impl Index {
 
     /// Fills an index that was begun anew, and takes over what the peer wrote.
     fn level(&self) -> Result<()> {
-        if self.sidecar.restarts() > 0
+        let restarts = self.sidecar.restarts()?;
+        if restarts > 0
             && let Ok(mut scan) = self.scan.try_lock()
-            && scan.restarts != self.sidecar.restarts()
+            && scan.restarts != restarts
             && let Some(directory) = scan.directory.clone()
         {
             self.scan(&mut scan, &directory, Options::default(), &mut |_, _| ControlFlow::Continue(()))?;
@@ -154,6 +155,9 @@ impl Index {
                 work(connection).map_err(|error| match error {
                     ListError::Sql(source) => translate(self.path(), action, &source),
                     ListError::Asked(error) => error,
+                    ListError::Unsound => {
+                        Error::damaged(self.path(), "its text index", "it does not hold every session")
+                    }
                 })
             })
         };

@@ -139,6 +139,9 @@ pub fn list(connection: &Connection, query: &Query) -> Result<Page, ListError> {
     let Some(words) = every_word(&query.search, Options { prefix_last: true }) else {
         return Ok(Page::default());
     };
+    if !is_sound(connection)? {
+        return Err(ListError::Unsound);
+    }
     let hits = count_hits(connection, &words, &filters)?;
     let way = if query.sort == Sort::Relevance && !is_common(connection, hits)? {
         Way::Ranked(words)
@@ -157,6 +160,8 @@ pub enum ListError {
     Sql(rusqlite::Error),
     /// The caller is.
     Asked(Error),
+    /// The text index has lost rows without SQLite's noticing.
+    Unsound,
 }
 
 impl From<rusqlite::Error> for ListError {
@@ -169,6 +174,16 @@ impl From<Error> for ListError {
     fn from(error: Error) -> Self {
         Self::Asked(error)
     }
+}
+
+/// Whether the two records that describe the text index say anything. All zeros are an empty index to
+/// SQLite, which would answer that nothing is found.
+fn is_sound(connection: &Connection) -> rusqlite::Result<bool> {
+    const WIPED: &str = "SELECT EXISTS (SELECT 1 FROM amber_search_data WHERE id IN (1, 10) \
+                         AND length(block) > 0 AND block = zeroblob(length(block))) \
+                         AND EXISTS (SELECT 1 FROM amber_entry)";
+    let is_wiped: bool = connection.prepare_cached(WIPED)?.query_row([], |row| row.get(0))?;
+    Ok(!is_wiped)
 }
 
 fn is_common(connection: &Connection, hits: i64) -> rusqlite::Result<bool> {

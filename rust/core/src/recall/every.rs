@@ -26,7 +26,9 @@ pub fn every_word(query: &str, options: Options) -> Option<String> {
     let may_grow = options.prefix_last && !query.ends_with(char::is_whitespace);
     let mut out = String::new();
     for (at, (text, is_word)) in chunks.iter().enumerate() {
-        let options = Options { prefix_last: may_grow && *is_word && at == last };
+        // A sign ends a word: `C++` is not the beginning of anything.
+        let is_open = *is_word && at == last && text.ends_with(char::is_alphanumeric);
+        let options = Options { prefix_last: may_grow && is_open };
         let Some(any) = parse_with(text, options).match_expression() else { continue };
         if !out.is_empty() {
             out.push_str(" AND ");
