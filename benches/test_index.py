@@ -1,10 +1,9 @@
-"""The index: made from nothing, brought level when nothing changed, asked for pages and searched."""
+"""The index: made from nothing, brought level, asked for pages and searched."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 import pytest
@@ -16,6 +15,7 @@ from benches.directory import COMMON_WORD, make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from benches.conftest import Benchmark
     from benches.directory import Maker
@@ -37,7 +37,9 @@ class Page(Protocol):
 class Index(Protocol):
     """What this package's index and the peer's have in common."""
 
-    def list(self, *, search: str = "", sort: str = "", limit: int = 20, offset: int = 0) -> Page: ...
+    def list(
+        self, *, search: str = "", sort: str = "", limit: int = 20, offset: int = 0
+    ) -> Page: ...
 
     def close(self) -> None: ...
 
@@ -109,7 +111,11 @@ def test_bootstrap(
 
 
 def _measured(
-    benchmark: Benchmark, name: str, files: tuple[str, Path], what: str, run: Callable[[Index], object]
+    benchmark: Benchmark,
+    name: str,
+    files: tuple[str, Path],
+    what: str,
+    run: Callable[[Index], object],
 ) -> None:
     maker, directory = files
     contestant = Contestant(name)

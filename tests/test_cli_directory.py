@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,8 +36,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out, err
 
 
+@pytest.mark.usefixtures("directory")
 def test_a_list_shows_sessions_and_mentions_what_it_cannot(
-    directory: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     code, out, err = run(capsys, "list")
 
@@ -50,9 +50,8 @@ def test_a_list_shows_sessions_and_mentions_what_it_cannot(
     assert err.startswith("amberlog: broken.kohakutr cannot be listed")
 
 
-def test_a_list_as_json_can_be_filtered_and_searched(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("directory")
+def test_a_list_as_json_can_be_filtered_and_searched(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "list", "--search", "page login", "--json")
     none = run(capsys, "list", "--status", "x' OR '1'='1", "--json")
 
@@ -63,12 +62,19 @@ def test_a_list_as_json_can_be_filtered_and_searched(
     assert json.loads(none[1])["total"] == 0
 
 
+@pytest.mark.usefixtures("directory")
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--limit", "abc"), ("--limit", "0"), ("--offset", str(2**63)), ("--sort", "size"), ("--order", "up")],
+    [
+        ("--limit", "abc"),
+        ("--limit", "0"),
+        ("--offset", str(2**63)),
+        ("--sort", "size"),
+        ("--order", "up"),
+    ],
 )
 def test_a_wrong_option_is_named(
-    directory: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
+    capsys: pytest.CaptureFixture[str], option: str, value: str
 ) -> None:
     code, out, err = run(capsys, "list", option, value)
 
@@ -123,12 +129,13 @@ def test_stats_count_sessions_and_bytes(
 
     counts = json.loads(out)
     assert (code, counts["count"], counts["by_status"]) == (0, 2, {"paused": 2})
-    sizes = sum(os.stat(path).st_size for path in directory.glob("*.kohakutr"))
+    sizes = sum(path.stat().st_size for path in directory.glob("*.kohakutr"))
     assert counts["disk_usage"]["session_bytes"] == sizes
     assert "2 sessions" in people[1]
 
 
-def test_reindex_reports_what_it_did(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("directory")
+def test_reindex_reports_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reindex", "--json")
     people = run(capsys, "reindex", "--full", "--workers", "1")
 

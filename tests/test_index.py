@@ -176,7 +176,9 @@ def test_words_are_found_in_any_order_and_script(
     assert names(page) == [f"{file}.kohakutr"]
 
 
-@pytest.mark.parametrize("query", ['"', 'a"b', "AND", "NEAR(", "*", "foo::bar", "x' OR '1'='1", "\0"])
+@pytest.mark.parametrize(
+    "query", ['"', 'a"b', "AND", "NEAR(", "*", "foo::bar", "x' OR '1'='1", "\0"]
+)
 def test_no_query_is_an_error(three: SessionIndex, query: str) -> None:
     page = three.list(search=query)
 
@@ -225,7 +227,9 @@ def test_forks_know_their_parent_and_it_knows_them(tmp_path: Path) -> None:
         children = index.children("parent.kohakutr")
         found = index.parent("child.kohakutr.v2")
 
-    assert [(row["filename"], row["title"]) for row in children] == [("child.kohakutr.v2", "what if")]
+    assert [(row["filename"], row["title"]) for row in children] == [
+        ("child.kohakutr.v2", "what if")
+    ]
     assert found is not None
     assert found["filename"] == "parent.kohakutr"
 
@@ -259,7 +263,7 @@ def test_a_sidecar_takes_no_session_for_its_file(tmp_path: Path) -> None:
     session = record(tmp_path / "one.kohakutr", "hello")
     before = session.read_bytes()
 
-    with pytest.raises(ValueError, match="one.kohakutr"):
+    with pytest.raises(ValueError, match="is a session"):
         SessionIndex(session)
 
     assert session.read_bytes() == before

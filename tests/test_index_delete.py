@@ -132,7 +132,7 @@ def test_a_name_can_be_used_again_at_once(tmp_path: Path) -> None:
     holder.close(update_status=False)
 
     with SessionStore.open_readonly(tmp_path / "one.kohakutr") as store:
-        assert [event["content"] for event in store.get_events("alice")][0] == "new"
+        assert next(event["content"] for event in store.get_events("alice")) == "new"
 
 
 def test_links_go_and_what_they_lead_to_stays(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OLD = (1_600_000_000, 1_600_000_000)
-needs_an_unprivileged_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+needs_an_unprivileged_user = pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs to become another user"
+)
 
 
 @pytest.fixture
@@ -152,7 +154,9 @@ def test_a_newer_format_is_reported_and_unchanged(index: SessionIndex, tmp_path:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         newer = HEADER + b"\x63"
-        connection.execute("UPDATE meta SET value = ? WHERE key = CAST('format_version' AS BLOB)", [newer])
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE key = CAST('format_version' AS BLOB)", [newer]
+        )
     before = path.read_bytes()
 
     report = reconcile(index, tmp_path)
@@ -198,7 +202,9 @@ def test_nothing_is_left_beside_the_sessions(tmp_path: Path) -> None:
     assert files_below(directory) - before == {SIDECAR}
 
 
-def test_the_highest_version_of_a_session_stands_for_it(index: SessionIndex, tmp_path: Path) -> None:
+def test_the_highest_version_of_a_session_stands_for_it(
+    index: SessionIndex, tmp_path: Path
+) -> None:
     for version in ("x.kohakutr", "x.kohakutr.v2", "x.kohakutr.v10", "y.kt"):
         record(tmp_path / version, version)
     reconcile(index, tmp_path)
@@ -232,8 +238,21 @@ def test_a_mirrored_session_of_the_same_name_is_listed_beside_the_other(
     assert row["path"] == "mirror/same.kohakutr"
 
 
-def test_names_that_differ_a_little_are_different_sessions(index: SessionIndex, tmp_path: Path) -> None:
-    odd_names = ["Chat", "chat", "Caf\u00e9", "Cafe\u0301", "CON", "x ", "x", "a'b\"c", "x%41", "é" * 100]
+def test_names_that_differ_a_little_are_different_sessions(
+    index: SessionIndex, tmp_path: Path
+) -> None:
+    odd_names = [
+        "Chat",
+        "chat",
+        "Caf\u00e9",
+        "Cafe\u0301",
+        "CON",
+        "x ",
+        "x",
+        "a'b\"c",
+        "x%41",
+        "é" * 100,
+    ]
     for name in odd_names:
         record(tmp_path / f"{name}.kohakutr", "a")
 
@@ -273,7 +292,10 @@ def test_a_session_that_another_process_writes_shows_its_new_turns(
     assert report.read == 1
     assert before is not None
     assert after is not None
-    assert (after["preview"], after["last_reply"]) == ("newest question", "answer to newest question")
+    assert (after["preview"], after["last_reply"]) == (
+        "newest question",
+        "answer to newest question",
+    )
     assert str(after["last_active"]) > str(before["last_active"])
     assert (before["event_count"], after["event_count"]) == (3, 9)
 
@@ -307,7 +329,9 @@ def test_a_deleted_session_stays_away(index: SessionIndex, tmp_path: Path) -> No
 
     assert (report.total, index.count(), index.list(search="zebra").total) == (0, 0, 0)
     # The lock file is left to the holder.
-    assert not {name for name in files_below(tmp_path) if name.startswith("a.")} - {"a.kohakutr.lock"}
+    assert not {name for name in files_below(tmp_path) if name.startswith("a.")} - {
+        "a.kohakutr.lock"
+    }
 
 
 def spoil(sidecar: Path, how: str) -> None:
@@ -320,9 +344,13 @@ def spoil(sidecar: Path, how: str) -> None:
     elif how == "of a newer schema":
         with closing(sqlite3.connect(sidecar)) as connection, connection:
             connection.execute("DROP TABLE IF EXISTS meta")
-            connection.execute("CREATE TABLE meta (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)")
+            connection.execute(
+                "CREATE TABLE meta (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)"
+            )
             version = HEADER + b"\x07"
-            connection.execute("INSERT INTO meta VALUES (CAST('schema_version' AS BLOB), ?)", [version])
+            connection.execute(
+                "INSERT INTO meta VALUES (CAST('schema_version' AS BLOB), ?)", [version]
+            )
     elif how == "cut short":
         sidecar.write_bytes(sidecar.read_bytes()[: 3 * 4096])
     else:
@@ -421,7 +449,7 @@ def test_progress_counts_up_and_what_it_raises_stops_the_work(
     many(tmp_path, 6)
     told: list[tuple[int, int]] = []
 
-    def stop(done: int, total: int) -> None:
+    def stop(*_: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -271,7 +271,7 @@ class Index:
     def close(self) -> None:
         """Closes the file. A second call does nothing."""
 
-    def list(
+    def page(
         self,
         search: str,
         status: str | None,

@@ -64,9 +64,7 @@ class SessionIndexHook:
         self._pending = 0
         self._since = 0.0
         self._is_attached = True
-        self._thread = threading.Thread(
-            target=self._run, name="amberlog-index-hook", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name="amberlog-index-hook", daemon=True)
         store.register_companion_closer(self.detach)
         store.subscribe(self._count)
         self._thread.start()

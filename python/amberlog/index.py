@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from amberlog import _core, config
+from amberlog._core import Index, delete_files, disk_usage, session_files
+from amberlog.config import session_dir as configured_directory
 from amberlog.errors import SessionError
 from amberlog.types import ReconcileReport, SessionPage, Unreadable
 
@@ -52,7 +53,7 @@ class SessionIndex:
     """
 
     def __init__(self, sidecar_path: str | os.PathLike[str]) -> None:
-        self._index = _core.Index.open(os.fsdecode(sidecar_path))
+        self._index = Index.open(os.fsdecode(sidecar_path))
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Self:
@@ -134,12 +135,10 @@ class SessionIndex:
         _check_number("offset", offset, 0, _LARGEST_OFFSET)
         if cursor is not None and offset:
             raise ValueError("offset: a cursor goes on from its page, so there is nothing to skip")
-        rows, total, following, unreadable = self._index.list(
+        rows, total, following, unreadable = self._index.page(
             search, status, config_type, node_id, sort, order == "asc", limit, offset, cursor
         )
-        return SessionPage(
-            tuple(rows), total, offset, limit, following, _unreadable(unreadable)
-        )
+        return SessionPage(tuple(rows), total, offset, limit, following, _unreadable(unreadable))
 
     def search(self, query: str, *, limit: int = 20, offset: int = 0) -> SessionPage:
         """Returns the sessions that hold all words of a query, best first; of a blank one none."""
@@ -189,7 +188,7 @@ class SessionIndex:
 
     def disk_usage(self) -> dict[str, object]:
         """Returns what the sessions of the directory take on disk; looks at each file."""
-        return _core.disk_usage(str(self.directory))
+        return disk_usage(str(self.directory))
 
     def upsert(self, entry: Mapping[str, object]) -> None:
         """Writes an entry in the place of the one of its `filename`.
@@ -296,8 +295,8 @@ def delete_session(
         ValueError: The name could not be that of a session.
     """
     home = Path(os.fsdecode(directory))
-    files = _core.session_files(str(home), name)
-    removed = _core.delete_files(files)
+    files = session_files(str(home), name)
+    removed = delete_files(files)
     if index is not None:
         _forget(index, home, files)
     elif (home / SIDECAR_NAME).is_file():
@@ -343,7 +342,7 @@ def get_session_index_default(
     Args:
         session_dir: The directory; by default `amberlog.config.session_dir()`.
     """
-    chosen = config.session_dir() if session_dir is None else Path(os.fsdecode(session_dir))
+    chosen = configured_directory() if session_dir is None else Path(os.fsdecode(session_dir))
     directory = chosen.expanduser().resolve()
     shared = _shared()
     with shared.lock:

@@ -139,7 +139,7 @@ def backup(
 
 
 @app.command("list")
-def list_sessions(
+def list_sessions(  # noqa: PLR0913  # one for each option
     *,
     directory: Directory = None,
     search: Annotated[str, typer.Option(help="Only sessions that hold all of these words.")] = "",
@@ -160,14 +160,16 @@ def list_sessions(
     return partial(
         listing.list_sessions,
         directory,
-        search=_typed(search),
-        status=status and _typed(status),
-        config_type=config_type and _typed(config_type),
-        node_id=node_id and _typed(node_id),
-        sort=sort,
-        order=order,
-        limit=limit,
-        offset=offset,
+        listing.Wanted(
+            search=_typed(search),
+            status=status and _typed(status),
+            config_type=config_type and _typed(config_type),
+            node_id=node_id and _typed(node_id),
+            sort=sort,
+            order=order,
+            limit=limit,
+            offset=offset,
+        ),
         as_json=as_json,
     )
 
@@ -193,7 +195,9 @@ def stats(*, directory: Directory = None, as_json: Json = False) -> Job:
 def reindex(
     *,
     directory: Directory = None,
-    full: Annotated[bool, typer.Option("--full", help="Read every session, changed or not.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read every session, changed or not.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(help="So many threads read.", min=1, max=1024)
     ] = None,

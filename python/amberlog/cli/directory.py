@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -17,33 +17,37 @@ from amberlog.index import SessionIndex, delete_session, get_session_index_defau
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from amberlog.types import SessionPage, Unreadable
 
 
-def list_sessions(
-    directory: Path | None,
-    *,
-    search: str,
-    status: str | None,
-    config_type: str | None,
-    node_id: str | None,
-    sort: str,
-    order: str,
-    limit: int,
-    offset: int,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a listing; the fields are the arguments of `SessionIndex.list`."""
+
+    search: str
+    status: str | None
+    config_type: str | None
+    node_id: str | None
+    sort: str
+    order: str
+    limit: int
+    offset: int
+
+
+def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> int:
     """Prints one page of the sessions of a directory, the one last active first."""
-    page = get_session_index_default(_existing(directory)).list(
-        search=search,
-        status=status,
-        config_type=config_type,
-        node_id=node_id,
-        sort=sort,
-        order=order,
-        limit=limit,
-        offset=offset,
+    index = get_session_index_default(_existing(directory))
+    page = index.list(
+        search=wanted.search,
+        status=wanted.status,
+        config_type=wanted.config_type,
+        node_id=wanted.node_id,
+        sort=wanted.sort,
+        order=wanted.order,
+        limit=wanted.limit,
+        offset=wanted.offset,
     )
     if as_json:
         emit(

@@ -1,5 +1,7 @@
 //! The index over the sessions of a directory, for Python.
 
+#![expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
+
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -50,7 +52,7 @@ impl PyIndex {
 
     #[expect(clippy::too_many_arguments, reason = "these are the arguments of a listing")]
     #[pyo3(signature = (search, status, config_type, node_id, sort, ascending, limit, offset, cursor))]
-    fn list<'py>(
+    fn page<'py>(
         &self,
         py: Python<'py>,
         search: String,
@@ -125,12 +127,10 @@ impl PyIndex {
         py.detach(|| self.index.put_meta(key, &value)).or_raise(py)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
     fn push(&self, py: Python<'_>, directory: PathBuf, path: PathBuf) -> Outcome<()> {
         py.detach(|| self.index.push(&directory, &path)).or_raise(py)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
     #[pyo3(signature = (directory, full, workers, shared, progress))]
     fn reconcile<'py>(
         &self,
@@ -188,7 +188,6 @@ fn report(py: Python<'_>, report: Report) -> Outcome<Bound<'_, PyDict>> {
 
 /// What the sessions of a directory take on disk.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
 pub(crate) fn disk_usage(py: Python<'_>, directory: PathBuf) -> Outcome<Py<PyAny>> {
     let usage = py.detach(|| index::disk_usage(&directory)).or_raise(py)?;
     object(py, &usage)
@@ -196,7 +195,6 @@ pub(crate) fn disk_usage(py: Python<'_>, directory: PathBuf) -> Outcome<Py<PyAny
 
 /// The files that an exact name means in a session directory.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
 pub(crate) fn session_files(py: Python<'_>, directory: PathBuf, name: &str) -> Outcome<Vec<OsString>> {
     let files = py.detach(|| index::family(&directory, name)).or_raise(py)?;
     Ok(files.into_iter().map(PathBuf::into_os_string).collect())
@@ -204,7 +202,6 @@ pub(crate) fn session_files(py: Python<'_>, directory: PathBuf, name: &str) -> O
 
 /// Deletes the files of a session with all that belongs to them.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "arguments are extracted from Python as owned values")]
 pub(crate) fn delete_files(py: Python<'_>, files: Vec<PathBuf>) -> Outcome<Vec<OsString>> {
     let removed = py.detach(|| delete(&files)).or_raise(py)?;
     Ok(removed.into_iter().map(PathBuf::into_os_string).collect())

@@ -75,7 +75,7 @@ impl Exchange {
             return;
         }
         self.prompts += 1;
-        self.user = flatten(content, QUOTE).trim().to_owned();
+        flatten(content, QUOTE).trim().clone_into(&mut self.user);
         preview.trim().clone_into(&mut self.preview);
         self.reply.clear();
     }

@@ -13,6 +13,7 @@ mod reconcile;
 mod rows;
 mod sidecar;
 mod tail;
+mod threads;
 mod usage;
 mod walk;
 mod write;

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::name::stem;
 use super::read::{self, Found};
 use super::sidecar::{self, Sidecar};
+use super::threads::Threads;
 use super::usage::directory_size;
 use super::walk::{Walk, walk};
 use super::write::{self, Ready};
@@ -29,7 +30,6 @@ const BATCH: usize = 512;
 const QUEUE: usize = 1024;
 /// So few files are read sooner than threads are woken.
 const FEW: usize = 4;
-const MOST_WORKERS: usize = 8;
 
 /// How to reconcile.
 #[derive(Debug, Default, Clone, Copy)]
@@ -92,8 +92,8 @@ pub fn reconcile(
         return Ok(Report::default());
     }
     let began_ns = now_ns();
-    let pool = pool(options.workers)?;
-    let Ok(walk) = walk(directory, pool.as_ref()) else {
+    let threads = Threads::new(options.workers);
+    let Ok(walk) = walk(directory, &threads) else {
         let total = sidecar.read(ACTION, |connection| count(connection).map_err(fault(sidecar)))?;
         return Ok(Report { total, aborted: true, elapsed: started.elapsed(), ..Report::default() });
     };
@@ -107,7 +107,7 @@ pub fn reconcile(
     report.deleted = settle(sidecar, &work)?;
     report.aborted = progress(0, work.jobs.len()).is_break();
     if !report.aborted && !work.jobs.is_empty() {
-        let finished = read_all(sidecar, &work.jobs, pool.as_ref(), look, progress)?;
+        let finished = read_all(sidecar, &work.jobs, &threads, look, progress)?;
         report.aborted = finished.is_break();
     }
     let is_changed = !work.jobs.is_empty() || report.deleted > 0;
@@ -135,20 +135,6 @@ fn fault(sidecar: &Sidecar) -> impl Fn(rusqlite::Error) -> Error + '_ {
 fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// Threads of this call alone: those of a pool for the whole process would not survive a fork.
-fn pool(workers: Option<usize>) -> Result<Option<rayon::ThreadPool>> {
-    let available = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
-    let threads = workers.unwrap_or(available);
-    if threads < 2 {
-        return Ok(None);
-    }
-    let built = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|number| format!("amberlog-read-{number}"))
-        .build();
-    built.map(Some).map_err(|error| Error::invalid(format!("workers: {error}")))
 }
 
 /// Takes over what the peer changed in its tables.
@@ -262,11 +248,12 @@ fn read_one(job: &Job) -> Result<Ready> {
 fn read_all(
     sidecar: &Sidecar,
     jobs: &[Job],
-    pool: Option<&rayon::ThreadPool>,
+    threads: &Threads,
     look: Look,
     progress: &mut Progress<'_>,
 ) -> Result<ControlFlow<()>> {
-    let Some(pool) = pool.filter(|_| jobs.len() > FEW) else {
+    let pool = if jobs.len() > FEW { threads.pool() } else { None };
+    let Some(pool) = pool else {
         for (done, batch) in jobs.chunks(BATCH).enumerate() {
             let outcomes: Vec<Outcome<'_>> = batch.iter().map(|job| (job, read_one(job))).collect();
             write_batch(sidecar, outcomes, look)?;
@@ -296,6 +283,7 @@ fn read_all(
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "dropping the receiver tells the readers to stop")]
 fn write_all(
     sidecar: &Sidecar,
     receiver: Receiver<Outcome<'_>>,
@@ -342,7 +330,9 @@ fn store(connection: &Connection, job: &Job, read: Result<Ready>, look: Look) ->
     match read {
         Ok(ready) => {
             // An entry under the key that the file had before would stay alone.
-            write::forget_other_key(connection, &found.path, &found.filename)?;
+            if job.seen.is_some() {
+                write::forget_other_key(connection, &found.path, &found.filename)?;
+            }
             write::put(connection, &ready, print)
         }
         Err(Error::NotFound { .. } | Error::Gone { .. }) => Ok(()),

@@ -31,6 +31,11 @@ impl From<Error> for Trouble {
     }
 }
 
+/// What is shown a row of `meta`: its key, where that is made of bytes, and its value.
+pub type MetaVisit<'v> = dyn FnMut(Option<&[u8]>, &[u8]) + 'v;
+/// What is shown a row of the log: its number, key and value.
+pub type EventVisit<'v> = dyn FnMut(i64, &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
 /// What a listing asks of a bundle.
 pub trait Rows {
     /// Whether the bundle has a table.
@@ -38,16 +43,13 @@ pub trait Rows {
     /// How many tables there are.
     fn table_count(&self) -> Result<usize, Trouble>;
     /// Shows every row of `meta`; the key is `None` where it is not made of bytes.
-    fn each_meta(&self, visit: &mut dyn FnMut(Option<&[u8]>, &[u8])) -> Result<(), Trouble>;
+    fn each_meta(&self, visit: &mut MetaVisit<'_>) -> Result<(), Trouble>;
     /// The value of a key.
     fn value(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, Trouble>;
     /// The first key of the log that is not less than `key`.
     fn event_key_from(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Trouble>;
     /// Shows rows of the log from the newest on, with their number, until `visit` breaks.
-    fn newest_events(
-        &self,
-        visit: &mut dyn FnMut(i64, &[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Trouble>;
+    fn newest_events(&self, visit: &mut EventVisit<'_>) -> Result<(), Trouble>;
 }
 
 impl Rows for Pages {
@@ -59,7 +61,7 @@ impl Rows for Pages {
         Ok(self.tables().count())
     }
 
-    fn each_meta(&self, visit: &mut dyn FnMut(Option<&[u8]>, &[u8])) -> Result<(), Trouble> {
+    fn each_meta(&self, visit: &mut MetaVisit<'_>) -> Result<(), Trouble> {
         self.scan(Table::Meta.name(), |_, columns| {
             match columns {
                 [Column::Blob(key), Column::Blob(value), ..] => visit(Some(key), value),
@@ -78,10 +80,7 @@ impl Rows for Pages {
         Ok(self.key_from(Table::Events.name(), key)?)
     }
 
-    fn newest_events(
-        &self,
-        visit: &mut dyn FnMut(i64, &[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Trouble> {
+    fn newest_events(&self, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
         self.scan_back(Table::Events.name(), |rowid, columns| match columns {
             [Column::Blob(key), Column::Blob(value), ..] => visit(rowid, key, value),
             _ => ControlFlow::Continue(()),
@@ -100,6 +99,8 @@ pub struct Queried<'a> {
 
 /// The table in which a memory index keeps its own state; it is not one of a bundle's eight.
 pub const MEMORY: &str = "memory_state";
+
+const NEWEST: &str = "SELECT rowid, key, value FROM events ORDER BY rowid DESC";
 
 fn get_sql(table: &str) -> &'static str {
     match Table::named(table) {
@@ -124,7 +125,7 @@ impl Rows for Queried<'_> {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    fn each_meta(&self, visit: &mut dyn FnMut(Option<&[u8]>, &[u8])) -> Result<(), Trouble> {
+    fn each_meta(&self, visit: &mut MetaVisit<'_>) -> Result<(), Trouble> {
         if !self.has(Table::Meta.name())? {
             return Ok(());
         }
@@ -155,15 +156,11 @@ impl Rows for Queried<'_> {
         statement.query_row([key], |row| row.get(0)).optional().map_err(self.fault())
     }
 
-    fn newest_events(
-        &self,
-        visit: &mut dyn FnMut(i64, &[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Trouble> {
+    fn newest_events(&self, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
         if !self.has(Table::Events.name())? {
             return Ok(());
         }
-        const BACK: &str = "SELECT rowid, key, value FROM events ORDER BY rowid DESC";
-        let mut statement = self.connection.prepare(BACK).map_err(self.fault())?;
+        let mut statement = self.connection.prepare(NEWEST).map_err(self.fault())?;
         let mut rows = statement.query([]).map_err(self.fault())?;
         while let Some(row) = rows.next().map_err(self.fault())? {
             let rowid: i64 = row.get(0).map_err(self.fault())?;

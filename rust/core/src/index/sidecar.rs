@@ -267,10 +267,10 @@ pub fn meta_value(connection: &Connection, key: &str) -> rusqlite::Result<Option
 
 /// Writes a field of the peer's `meta`.
 pub fn put_meta(connection: &Connection, key: &str, value: &Value) -> rusqlite::Result<()> {
-    let mut body = Vec::new();
-    msgpack::put_value(&mut body, value);
     const PUT: &str = "INSERT INTO meta (key, value) VALUES (?1, ?2) \
                        ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+    let mut body = Vec::new();
+    msgpack::put_value(&mut body, value);
     connection.prepare_cached(PUT)?.execute((key.as_bytes(), codec::seal("meta", key.as_bytes(), &body)))?;
     Ok(())
 }

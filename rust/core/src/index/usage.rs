@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::moment;
+use super::threads::Threads;
 use super::walk;
 use crate::codec::Value;
 use crate::db::sidecar::companions;
@@ -38,7 +39,11 @@ pub fn directory_size(directory: &Path) -> u64 {
 
 /// What the sessions of a directory take on disk, under the peer's names. No session is opened.
 pub fn disk_usage(directory: &Path) -> Result<Value> {
-    let walked = if directory.is_dir() { walk::walk(directory, None)? } else { walk::Walk::default() };
+    let walked = if directory.is_dir() {
+        walk::walk(directory, &Threads::new(Some(1)))?
+    } else {
+        walk::Walk::default()
+    };
     let mut sessions = 0;
     let mut ages: Option<(i64, i64)> = None;
     for found in &walked.found {

@@ -13,11 +13,12 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use super::name::{MIRROR, rank, stem};
 use super::read::Found;
+use super::threads::Threads;
 use crate::error::{Error, Result};
 use crate::files::fingerprint::Fingerprint;
 
 /// So few files are looked at sooner than threads are woken.
-const FEW: usize = 1024;
+const FEW: usize = 4096;
 
 /// One look at a session directory.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub struct Walk {
 
 /// Looks at a directory and at `mirror` in it. An error when either cannot be listed: a directory
 /// that cannot be read is not an empty one.
-pub fn walk(directory: &Path, threads: Option<&rayon::ThreadPool>) -> Result<Walk> {
+pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
     let mut walk = look(directory, "", threads)?;
     let mirror = directory.join(MIRROR);
     if mirror.is_dir() {
@@ -83,14 +84,13 @@ fn list(directory: &Path) -> Result<(File, Names)> {
     Ok((handle, names))
 }
 
-fn look(directory: &Path, prefix: &str, threads: Option<&rayon::ThreadPool>) -> Result<Walk> {
+fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
     let (handle, names) = list(directory)?;
     let one = |name: &String| (name.clone(), print_of(&handle, directory, name, &names));
-    let looked: Vec<(String, Result<Fingerprint, String>)> = match threads {
-        Some(pool) if names.sessions.len() > FEW => {
-            pool.install(|| names.sessions.par_iter().with_min_len(64).map(one).collect())
-        }
-        _ => names.sessions.iter().map(one).collect(),
+    let pool = if names.sessions.len() > FEW { threads.pool() } else { None };
+    let looked: Vec<(String, Result<Fingerprint, String>)> = match pool {
+        Some(pool) => pool.install(|| names.sessions.par_iter().with_min_len(64).map(one).collect()),
+        None => names.sessions.iter().map(one).collect(),
     };
     let mut walk = Walk::default();
     let mut best: HashMap<String, (u64, String, Fingerprint)> = HashMap::with_capacity(looked.len());
@@ -165,12 +165,13 @@ fn behind(link: &Path) -> Result<Fingerprint, String> {
     Fingerprint::of(&target).map_err(|error| error.to_string())
 }
 
-#[expect(clippy::unnecessary_cast, reason = "the fields have other widths on other systems")]
 fn times_and_size(found: &Stat) -> (i64, i64, u64) {
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    // The fields have other widths on other systems.
+    let rest = |part| i64::try_from(part).unwrap_or(0);
     (
-        nanoseconds(found.st_mtime as i64, found.st_mtime_nsec as i64),
-        nanoseconds(found.st_ctime as i64, found.st_ctime_nsec as i64),
+        nanoseconds(found.st_mtime, rest(found.st_mtime_nsec)),
+        nanoseconds(found.st_ctime, rest(found.st_ctime_nsec)),
         u64::try_from(found.st_size).unwrap_or(0),
     )
 }
