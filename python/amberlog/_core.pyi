@@ -288,6 +288,9 @@ class Index:
     def get(self, filename: str) -> dict[str, object] | None:
         """Returns the row of a session."""
 
+    def named(self, name: str) -> dict[str, object] | None:
+        """Returns the row of the session of exactly that name."""
+
     def unreadable(self) -> list[tuple[str, str]]:
         """Returns the files that cannot be read, with their reasons."""
 

@@ -152,6 +152,13 @@ class SessionIndex:
         """Returns the row of one session; None when it is not listed."""
         return self._index.get(filename)
 
+    def named(self, name: str) -> dict[str, object] | None:
+        """Returns the row of the session of exactly that name; None when there is none.
+
+        Where the directory and `mirror` both have one, it is that of the directory.
+        """
+        return self._index.named(name)
+
     def unreadable(self) -> tuple[Unreadable, ...]:
         """Returns the files that are called like sessions and cannot be listed."""
         return _unreadable(self._index.unreadable())

@@ -208,6 +208,17 @@ def reindex(
 
 
 @app.command()
+def serve(
+    *,
+    directory: Directory = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="On which port.", min=0, max=65535)] = 8765,
+) -> Job:
+    """Serves the sessions of a directory over HTTP; AMBERLOG_TOKEN is the token it asks for."""
+    return partial(listing.serve, directory, host=host, port=port)
+
+
+@app.command()
 def demo(
     *,
     events_wanted: Annotated[

@@ -143,6 +143,21 @@ def reindex(directory: Path | None, *, full: bool, workers: int | None, as_json:
     return 1 if report.aborted else 0
 
 
+def serve(directory: Path | None, *, host: str, port: int) -> int:
+    """Serves the sessions of a directory over HTTP until it is interrupted."""
+    home = _existing(directory)
+    try:
+        # An extra that nobody else needs.
+        from amberlog.server import serve as run  # noqa: PLC0415
+    except ImportError as error:
+        complain(f"install amberlog[server] to serve: {error}")
+        return 1
+    line(f"serving {home} on http://{host}:{port}/api/sessions")
+    sys.stdout.flush()
+    run(home, host=host, port=port, token=config.server_token())
+    return 0
+
+
 def _existing(directory: Path | None) -> Path:
     """Returns the session directory that is meant: a listing makes none."""
     home = config.session_dir() if directory is None else directory.expanduser()

@@ -77,6 +77,11 @@ impl PyIndex {
         row.map(|row| convert::decode(py, &row)).transpose()
     }
 
+    fn named(&self, py: Python<'_>, name: &str) -> Outcome<Option<Py<PyAny>>> {
+        let row = py.detach(|| self.index.named(name)).or_raise(py)?;
+        row.map(|row| convert::decode(py, &row)).transpose()
+    }
+
     fn unreadable(&self, py: Python<'_>) -> Outcome<Unreadable> {
         py.detach(|| self.index.unreadable()).or_raise(py)
     }

@@ -186,6 +186,17 @@ impl Index {
         self.query("read", |connection| list::row(connection, file))
     }
 
+    /// The row of the session of exactly that name, the first by file where several have it.
+    pub fn named(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.query("read", |connection| {
+            let file: Option<String> = connection
+                .prepare_cached("SELECT file FROM amber_entry WHERE name = ?1 ORDER BY file LIMIT 1")?
+                .query_row([name], |row| row.get(0))
+                .optional()?;
+            Ok(rows(connection, file.as_slice())?.pop())
+        })
+    }
+
     /// The files that cannot be read, by path, with the reason.
     pub fn unreadable(&self) -> Result<Vec<(String, String)>> {
         self.query("read", reconcile::unreadable)
@@ -253,7 +264,8 @@ impl Index {
         }
         let ready = Ready::of(entry);
         self.sidecar.write("write", |connection| {
-            write::put(connection, &ready, None).map_err(|source| translate(self.path(), "write", &source))
+            write::put_one(connection, &ready, None)
+                .map_err(|source| translate(self.path(), "write", &source))
         })
     }
 

@@ -17,7 +17,7 @@ use super::sidecar::{self, Sidecar};
 use super::threads::Threads;
 use super::usage::directory_size;
 use super::walk::{Walk, walk};
-use super::write::{self, Ready};
+use super::write::{self, Ready, Texts};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Value;
 use crate::db::fault::translate;
@@ -25,9 +25,9 @@ use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 
 /// The most entries of one transaction, so that other writers get their turn.
-const BATCH: usize = 512;
+const BATCH: usize = 2048;
 /// How many entries may wait to be written.
-const QUEUE: usize = 1024;
+const QUEUE: usize = 2048;
 /// So few files are read sooner than threads are woken.
 const FEW: usize = 4;
 
@@ -123,7 +123,7 @@ pub fn refresh(sidecar: &Sidecar, found: &Found) -> Result<()> {
         sidecar.read(ACTION, |connection| print_of(connection, &found.path).map_err(fault(sidecar)))?;
     let job = Job { found: found.clone(), seen };
     let read = read_one(&job);
-    sidecar.write(ACTION, |connection| store(connection, &job, read, look).map_err(fault(sidecar)))
+    write_batch(sidecar, &[(&job, read)], look)
 }
 
 const ACTION: &str = "reconcile";
@@ -256,7 +256,7 @@ fn read_all(
     let Some(pool) = pool else {
         for (done, batch) in jobs.chunks(BATCH).enumerate() {
             let outcomes: Vec<Outcome<'_>> = batch.iter().map(|job| (job, read_one(job))).collect();
-            write_batch(sidecar, outcomes, look)?;
+            write_batch(sidecar, &outcomes, look)?;
             if progress((done * BATCH + batch.len()).min(jobs.len()), jobs.len()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -296,7 +296,7 @@ fn write_all(
         let batch: Vec<Outcome<'_>> =
             std::iter::once(first).chain(receiver.try_iter().take(BATCH - 1)).collect();
         done += batch.len();
-        write_batch(sidecar, batch, look)?;
+        write_batch(sidecar, &batch, look)?;
         if progress(done, total).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -304,12 +304,13 @@ fn write_all(
     Ok(ControlFlow::Continue(()))
 }
 
-fn write_batch(sidecar: &Sidecar, batch: Vec<Outcome<'_>>, look: Look) -> Result<()> {
+fn write_batch(sidecar: &Sidecar, batch: &[Outcome<'_>], look: Look) -> Result<()> {
     sidecar.write(ACTION, |connection| {
+        let mut texts = Texts::default();
         for (job, read) in batch {
-            store(connection, job, read, look).map_err(fault(sidecar))?;
+            store(connection, job, read, look, &mut texts).map_err(fault(sidecar))?;
         }
-        Ok(())
+        texts.write(connection).map_err(fault(sidecar))
     })
 }
 
@@ -321,7 +322,13 @@ fn print_of(connection: &Connection, path: &str) -> rusqlite::Result<Option<Vec<
 }
 
 /// Writes what came of reading a file, unless somebody wrote of it since we looked.
-fn store(connection: &Connection, job: &Job, read: Result<Ready>, look: Look) -> rusqlite::Result<()> {
+fn store<'a>(
+    connection: &Connection,
+    job: &Job,
+    read: &'a Result<Ready>,
+    look: Look,
+    texts: &mut Texts<'a>,
+) -> rusqlite::Result<()> {
     let found = &job.found;
     if print_of(connection, &found.path)? != job.seen {
         return Ok(());
@@ -333,20 +340,20 @@ fn store(connection: &Connection, job: &Job, read: Result<Ready>, look: Look) ->
             if job.seen.is_some() {
                 write::forget_other_key(connection, &found.path, &found.filename)?;
             }
-            write::put(connection, &ready, print)
+            write::put(connection, ready, print, texts)
         }
         Err(Error::NotFound { .. } | Error::Gone { .. }) => Ok(()),
         // What may be otherwise a moment later is asked again, and what was known stays until then.
-        Err(error) if is_passing(&error) && job.seen.is_some() => {
+        Err(error) if is_passing(error) && job.seen.is_some() => {
             connection
                 .prepare_cached("UPDATE amber_file SET print = x'' WHERE path = ?1")?
                 .execute([&found.path])?;
             Ok(())
         }
-        Err(error) if is_passing(&error) => {
-            write::put_unreadable(connection, &found.path, None, &reason(&error))
+        Err(error) if is_passing(error) => {
+            write::put_unreadable(connection, &found.path, None, &reason(error))
         }
-        Err(error) => write::put_unreadable(connection, &found.path, print, &reason(&error)),
+        Err(error) => write::put_unreadable(connection, &found.path, print, &reason(error)),
     }
 }
 

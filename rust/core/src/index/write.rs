@@ -76,27 +76,74 @@ pub fn unpack_print(bytes: &[u8]) -> Option<Fingerprint> {
     })
 }
 
-/// Writes all rows of an entry; `print` is the state of the file that it was read from.
-pub fn put(connection: &Connection, ready: &Ready, print: Option<&Fingerprint>) -> rusqlite::Result<()> {
+/// Rows of the text indexes that wait for the end of their transaction.
+///
+/// A statement that keeps a journal of its own, as one with triggers does, makes full text write out
+/// all that it holds. Behind the last of these it writes once.
+#[derive(Default)]
+pub struct Texts<'a> {
+    waiting: Vec<Text<'a>>,
+}
+
+struct Text<'a> {
+    ready: &'a Ready,
+    /// The row of the peer's index, and whether it is new.
+    peer: (i64, bool),
+    /// The row of ours, and whether it is new.
+    ours: (i64, bool),
+}
+
+impl Texts<'_> {
+    /// Writes what waits; no other row of the transaction may follow.
+    pub fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        for text in &self.waiting {
+            put_peer_text(connection, &text.ready.entry, text.peer)?;
+        }
+        for text in &self.waiting {
+            put_words(connection, &text.ready.words, text.ours)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the rows of an entry, those of the text indexes when `texts` are written; `print` is the
+/// state of the file that it was read from.
+pub fn put<'a>(
+    connection: &Connection,
+    ready: &'a Ready,
+    print: Option<&Fingerprint>,
+    texts: &mut Texts<'a>,
+) -> rusqlite::Result<()> {
     let entry = &ready.entry;
     let key = entry.filename.as_bytes();
-    let search_rowid = put_peer_text(connection, entry)?;
-    let value = codec::seal(ENTRIES, key, &entry.pack(search_rowid));
+    let peer = match search_rowid(connection, key)? {
+        Some(rowid) => (rowid, false),
+        None => (name_peer_text(connection, &entry.filename)?, true),
+    };
+    let value = codec::seal(ENTRIES, key, &entry.pack(peer.0));
     connection
         .prepare_cached(
             "INSERT INTO entries (key, value) VALUES (?1, ?2) \
              ON CONFLICT(key) DO UPDATE SET value = excluded.value",
         )?
         .execute((key, value))?;
-    let id = put_private(connection, ready)?;
-    put_file(connection, &entry.extra.path, print, Some(id), None)?;
+    let ours = put_private(connection, entry)?;
+    put_file(connection, &entry.extra.path, print, Some(ours.0), None)?;
     if entry.extra.path != entry.filename {
         // Where the file was taken to lie before it was read.
         connection
             .prepare_cached("DELETE FROM amber_file WHERE path = ?1 AND entry = ?2")?
-            .execute((&entry.filename, id))?;
+            .execute((&entry.filename, ours.0))?;
     }
+    texts.waiting.push(Text { ready, peer, ours });
     forget_change(connection, key)
+}
+
+/// Writes one entry whole.
+pub fn put_one(connection: &Connection, ready: &Ready, print: Option<&Fingerprint>) -> rusqlite::Result<()> {
+    let mut texts = Texts::default();
+    put(connection, ready, print, &mut texts)?;
+    texts.write(connection)
 }
 
 /// Notes a session's file that cannot be read, and why; its entry leaves the listing.
@@ -112,14 +159,17 @@ pub fn put_unreadable(
     put_file(connection, path, print, None, Some(reason))
 }
 
-/// The key of the entry that was read from a path.
+/// The key of the entry that was read from a path. Where two files have the same name, the key may
+/// have gone over to the other one meanwhile.
 fn file_of(connection: &Connection, path: &str) -> rusqlite::Result<Option<String>> {
-    connection
+    let found: Option<(String, Vec<u8>)> = connection
         .prepare_cached(
-            "SELECT e.file FROM amber_file f JOIN amber_entry e ON e.id = f.entry WHERE f.path = ?1",
+            "SELECT e.file, e.extra FROM amber_file f JOIN amber_entry e ON e.id = f.entry WHERE f.path = ?1",
         )?
-        .query_row([path], |row| row.get(0))
-        .optional()
+        .query_row([path], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let is_of_path = |extra: &[u8]| msgpack::field(extra, "path").and_then(msgpack::as_str) == Some(path);
+    Ok(found.filter(|(_, extra)| is_of_path(extra)).map(|(file, _)| file))
 }
 
 fn put_file(
@@ -181,13 +231,15 @@ pub fn take_over(connection: &Connection) -> rusqlite::Result<()> {
                 let mut entry = Entry::of(&file, &value);
                 entry.extra = extra_of(connection, &file)?;
                 let path = entry.extra.path.clone();
-                let id = put_private(connection, &Ready::of(entry))?;
+                let ready = Ready::of(entry);
+                let row = put_private(connection, &ready.entry)?;
+                put_words(connection, &ready.words, row)?;
                 // Read at the next reconcile, or gone by then.
                 connection
                     .prepare_cached(
                         "INSERT OR IGNORE INTO amber_file (path, print, entry) VALUES (?1, x'', ?2)",
                     )?
-                    .execute((path, id))?;
+                    .execute((path, row.0))?;
             }
             // What nobody can decode is dropped; the next reconcile reads the file again.
             Some((None, _)) => {
@@ -246,37 +298,50 @@ fn search_rowid(connection: &Connection, key: &[u8]) -> rusqlite::Result<Option<
     })
 }
 
-/// Writes the row of the peer's text index, the one that it had where it had one.
-fn put_peer_text(connection: &Connection, entry: &Entry) -> rusqlite::Result<i64> {
+/// Keeps the name behind a new row of the peer's text index, and returns the row's number. Numbers of
+/// names are never used again, so that none of the rows has it yet.
+fn name_peer_text(connection: &Connection, file: &str) -> rusqlite::Result<i64> {
+    let name = [&TEXT_HEADER, file.as_bytes()].concat();
+    connection.prepare_cached("INSERT INTO search_values (value) VALUES (?1)")?.execute([name])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Writes the row of the peer's text index.
+fn put_peer_text(
+    connection: &Connection,
+    entry: &Entry,
+    (rowid, is_new): (i64, bool),
+) -> rusqlite::Result<()> {
     const UPDATE: &str = "UPDATE search SET name = ?1, preview = ?2, config_path = ?3, agents = ?4, pwd = ?5, \
                           terrarium_name = ?6, config_type = ?7, title = ?8, summary = ?9, last_user = ?10, \
                           last_reply = ?11 WHERE rowid = ?12";
-    const INSERT: &str = "INSERT INTO search (name, preview, config_path, agents, pwd, terrarium_name, \
-                          config_type, title, summary, last_user, last_reply, value_ref) \
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    const INSERT: &str = "INSERT OR REPLACE INTO search (rowid, name, preview, config_path, agents, pwd, \
+                          terrarium_name, config_type, title, summary, last_user, last_reply, value_ref) \
+                          VALUES (?12, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?13)";
     let columns = entry.search_columns();
-    if let Some(rowid) = search_rowid(connection, entry.filename.as_bytes())? {
+    if !is_new {
         let mut update = connection.prepare_cached(UPDATE)?;
-        if bind_all(&mut update, &columns, rowid)? > 0 {
-            return Ok(rowid);
+        if bind_all(&mut update, &columns, &[rowid])? > 0 {
+            return Ok(());
         }
     }
-    let name = [&TEXT_HEADER, entry.filename.as_bytes()].concat();
-    connection.prepare_cached("INSERT INTO search_values (value) VALUES (?1)")?.execute([name])?;
-    let value = connection.last_insert_rowid();
-    bind_all(&mut *connection.prepare_cached(INSERT)?, &columns, value)?;
-    Ok(connection.last_insert_rowid())
+    // The peer may have lost the row that its entry leads to.
+    let value = if is_new { rowid } else { name_peer_text(connection, &entry.filename)? };
+    bind_all(&mut *connection.prepare_cached(INSERT)?, &columns, &[rowid, value])?;
+    Ok(())
 }
 
 fn bind_all(
     statement: &mut rusqlite::Statement<'_>,
     columns: &[String],
-    last: i64,
+    numbers: &[i64],
 ) -> rusqlite::Result<usize> {
     for (at, text) in columns.iter().enumerate() {
         statement.raw_bind_parameter(at + 1, text)?;
     }
-    statement.raw_bind_parameter(columns.len() + 1, last)?;
+    for (at, number) in numbers.iter().enumerate() {
+        statement.raw_bind_parameter(columns.len() + at + 1, number)?;
+    }
     statement.raw_execute()
 }
 
@@ -292,13 +357,12 @@ fn remove_peer_text(connection: &Connection, rowid: i64) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Writes the typed row, the agents and the words of an entry; returns the row's id.
-fn put_private(connection: &Connection, ready: &Ready) -> rusqlite::Result<i64> {
+/// Writes the typed row and the agents of an entry; returns the row's id and whether it is new.
+fn put_private(connection: &Connection, entry: &Entry) -> rusqlite::Result<(i64, bool)> {
     const PUT: &str = "INSERT INTO amber_entry (file, active, created, name, status, type, node, format, \
                        session, parent, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     const UPDATE: &str = "UPDATE amber_entry SET active = ?2, created = ?3, name = ?4, status = ?5, type = ?6, \
                           node = ?7, format = ?8, session = ?9, parent = ?10, extra = ?11 WHERE file = ?1";
-    let Ready { entry, words } = ready;
     let known: Option<i64> = connection
         .prepare_cached("SELECT id FROM amber_entry WHERE file = ?1")?
         .query_row([&entry.filename], |row| row.get(0))
@@ -320,17 +384,24 @@ fn put_private(connection: &Connection, ready: &Ready) -> rusqlite::Result<i64> 
     let id = known.unwrap_or_else(|| connection.last_insert_rowid());
     if known.is_some() {
         connection.prepare_cached("DELETE FROM amber_agent WHERE entry = ?1")?.execute([id])?;
-        connection.prepare_cached("DELETE FROM amber_search WHERE rowid = ?1")?.execute([id])?;
     }
     let mut add =
         connection.prepare_cached("INSERT INTO amber_agent (entry, place, name) VALUES (?1, ?2, ?3)")?;
     for (place, name) in entry.agents.iter().enumerate() {
         add.execute((id, i64::try_from(place).unwrap_or(i64::MAX), name))?;
     }
+    Ok((id, known.is_none()))
+}
+
+/// Writes the words of an entry.
+fn put_words(connection: &Connection, words: &Words, (id, is_new): (i64, bool)) -> rusqlite::Result<()> {
+    if !is_new {
+        connection.prepare_cached("DELETE FROM amber_search WHERE rowid = ?1")?.execute([id])?;
+    }
     connection
         .prepare_cached("INSERT INTO amber_search (rowid, body, whole) VALUES (?1, ?2, ?3)")?
         .execute((id, &words.body, &words.whole))?;
-    Ok(id)
+    Ok(())
 }
 
 fn remove_private(connection: &Connection, file: &str) -> rusqlite::Result<bool> {
