@@ -59,10 +59,11 @@ class SessionIndexHook:
         self._events = flush_every_n_events
         self._seconds = flush_every_seconds
         self._process = os.getpid()
-        self._wakes = threading.Condition()
+        self._wakes = threading.Event()
         self._pushing = threading.Lock()
-        self._pending = 0
-        self._since = 0.0
+        # Counted by the appending threads without a lock: an event too few only delays a push.
+        self._seen = 0
+        self._pushed = 0
         self._is_attached = True
         self._thread = threading.Thread(target=self._run, name="amberlog-index-hook", daemon=True)
         store.register_companion_closer(self.detach)
@@ -84,63 +85,53 @@ class SessionIndexHook:
 
     def flush(self) -> None:
         """Pushes what the session holds now, and returns when it is in the index."""
-        with self._wakes:
-            if not self._is_attached:
-                return
-            self._pending = 0
-        self._push()
+        if self._is_attached:
+            self._push()
 
     def detach(self) -> None:
         """Pushes what is pending and stops. Detaching twice is no error."""
         self._store.unsubscribe(self._count)
-        if os.getpid() != self._process:
+        if os.getpid() != self._process or not self._is_attached:
             return
-        with self._wakes:
-            if not self._is_attached:
-                return
-            self._is_attached = False
-            self._wakes.notify()
+        self._is_attached = False
+        self._wakes.set()
         self._thread.join()
         self._push()
 
     def _count(self, key: str, event: dict[str, object]) -> None:
         del key, event
-        if os.getpid() != self._process:
-            return
-        with self._wakes:
-            self._pending += 1
-            if self._pending == 1:
-                self._since = time.monotonic()
-                self._wakes.notify()
-            elif self._pending == self._events:
-                self._wakes.notify()
+        self._seen = seen = self._seen + 1
+        if seen - self._pushed in (1, self._events):
+            self._wakes.set()
 
     def _run(self) -> None:
-        rest = 0.0
-        while self._wait(rest):
-            started = time.monotonic()
+        since, rested = 0.0, 0.0
+        while self._is_attached:
+            now = time.monotonic()
+            pending = self._seen - self._pushed
+            if not pending:
+                since = 0.0
+                self._pause(None)
+                continue
+            since = since or now
+            due = now if pending >= self._events else since + self._seconds
+            if (wait := max(due, rested) - now) > 0:
+                self._pause(wait)
+                continue
+            since = 0.0
             self._push()
-            rest = min((time.monotonic() - started) * _REST, self._seconds)
+            took = time.monotonic() - now
+            rested = now + took + min(took * _REST, self._seconds)
 
-    def _wait(self, rest: float) -> bool:
-        """Waits until a push is due; False when there is none any more."""
-        rested = time.monotonic() + rest
-        with self._wakes:
-            while self._is_attached:
-                now = time.monotonic()
-                due = self._since + self._seconds
-                if self._pending >= self._events:
-                    due = now
-                due = max(due, rested)
-                if self._pending and now >= due:
-                    self._pending = 0
-                    return True
-                self._wakes.wait(due - now if self._pending else None)
-        return False
+    def _pause(self, seconds: float | None) -> None:
+        self._wakes.wait(seconds)
+        # Whoever wakes us has counted before, and is seen when the loop looks again.
+        self._wakes.clear()
 
     def _push(self) -> None:
         try:
             with self._pushing:
+                self._pushed = self._seen
                 self._index.push(self._store.path)
         except (SessionError, OSError, ValueError):
             logger.warning("the entry of %s was not pushed", self._store.path, exc_info=True)
