@@ -372,3 +372,86 @@ fn has_vectors(rows: &dyn Rows) -> Result<bool, Trouble> {
     }
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Every session that the peer made for us, unpacked.
+    fn fixtures(target: &Path) -> Vec<PathBuf> {
+        let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kohaku");
+        let mut files = Vec::new();
+        for name in ["terrarium", "all_event_types", "branches", "unicode", "vectors", "v1"] {
+            let source = std::fs::File::open(packed.join(format!("{name}.kohakutr.gz"))).unwrap();
+            let mut bytes = Vec::new();
+            flate2::read::GzDecoder::new(source).read_to_end(&mut bytes).unwrap();
+            files.push(target.join(format!("{name}.kohakutr")));
+            std::fs::write(files.last().unwrap(), bytes).unwrap();
+        }
+        for name in ["sessions_dir", "fork", "artifacts"] {
+            let source = std::fs::File::open(packed.join(format!("{name}.tar.gz"))).unwrap();
+            let home = target.join(name);
+            tar::Archive::new(flate2::read::GzDecoder::new(source)).unpack(&home).unwrap();
+            let below = if name == "sessions_dir" { home.join("sessions") } else { home };
+            let sessions = std::fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path());
+            files.extend(sessions.filter(|path| path.to_string_lossy().contains(".kohakutr")));
+        }
+        files.retain(|path| path.is_file() && !path.ends_with("broken.kohakutr"));
+        files
+    }
+
+    fn found(file: &Path) -> Found {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let print = Fingerprint::of(file).unwrap();
+        Found { filename: name.clone(), path: name, file: file.to_owned(), print }
+    }
+
+    fn through_sqlite(found: &Found) -> Entry {
+        let connection = crate::db::open::immutable(&found.file).unwrap();
+        build(found, &Queried { connection: &connection, path: &found.file }).unwrap()
+    }
+
+    #[test]
+    fn pages_and_sqlite_say_the_same_of_every_session() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = fixtures(directory.path());
+        // A file of this very tick is left to SQLite.
+        std::thread::sleep(Duration::from_millis(50));
+
+        let entries: Vec<(Entry, Entry)> = files
+            .iter()
+            .map(|file| found(file))
+            .map(|found| (from_pages(&found).unwrap(), through_sqlite(&found)))
+            .collect();
+
+        assert!(entries.len() > 20);
+        for (pages, sqlite) in entries {
+            assert_eq!(pages, sqlite);
+        }
+    }
+
+    #[test]
+    fn no_file_makes_the_reader_panic() {
+        let directory = tempfile::tempdir().unwrap();
+        let whole = std::fs::read(&fixtures(directory.path())[0]).unwrap();
+        let file = directory.path().join("x.kohakutr");
+
+        let outcomes: Vec<bool> = (0..400)
+            .map(|round: usize| {
+                let mut bytes = whole.clone();
+                let at = round.wrapping_mul(0x9e37_79b1) % bytes.len().min(200_000);
+                bytes[at] ^= u8::try_from(round % 255 + 1).unwrap();
+                if round % 7 == 0 {
+                    bytes.truncate(at);
+                }
+                std::fs::write(&file, bytes).unwrap();
+                entry(&found(&file)).is_ok()
+            })
+            .collect();
+
+        assert!(outcomes.iter().any(|is_read| *is_read) && outcomes.iter().any(|is_read| !is_read));
+    }
+}
