@@ -247,6 +247,23 @@ def test_an_entry_can_be_written_and_removed_by_hand(three: SessionIndex) -> Non
     assert three.count() == 3
 
 
+def test_counts_follow_what_changes(tmp_path: Path) -> None:
+    files = many(tmp_path, 3)
+    with SessionIndex.open(tmp_path) as index:
+        reconcile(index, tmp_path)
+        for name, status in zip(files, ("completed", "crashed"), strict=False):
+            with SessionStore(tmp_path / name) as store:
+                store.update_status(status)
+                store.close(update_status=False)
+        (tmp_path / files[2]).unlink()
+
+        reconcile(index, tmp_path, full=True)
+
+        assert index.stats()["by_status"] == {"completed": 1, "crashed": 1}
+        assert (index.count(), index.list(status="paused").total) == (2, 0)
+        assert index.list(status="crashed").total == 1
+
+
 def test_disk_usage_counts_sessions_logs_and_artifacts(three: SessionIndex, tmp_path: Path) -> None:
     artifacts = tmp_path / "one.artifacts" / "deep"
     artifacts.mkdir(parents=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog import SessionIndex, SessionIndexHook, SessionStore
+from amberlog import SessionIndex, SessionIndexHook, SessionStore, open_session
 from amberlog.hooks import push_index_update
 from amberlog.index import reconcile
 from support.sessions import say
@@ -116,6 +116,20 @@ def test_a_push_that_fails_is_logged_and_stops_no_append(
 
     assert "was not pushed" in caplog.text
     assert store.max_event_id("alice") == 3
+
+
+def test_a_session_that_is_not_kept_is_not_listed(
+    index: SessionIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.WARNING, "amberlog"),
+        open_session(tmp_path / "off.kohakutr", enabled=False) as store,
+    ):
+        SessionIndexHook(store, index, flush_every_n_events=1)
+        say(store, "nobody keeps this")
+
+    assert index.count() == 0
+    assert caplog.text == ""
 
 
 def test_a_session_of_another_directory_is_refused(tmp_path: Path, store: SessionStore) -> None:

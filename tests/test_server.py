@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("httpx")
 from fastapi.testclient import TestClient
 
 from amberlog import SessionStore
+from amberlog.cli import main
 from amberlog.index import close_session_index
 from amberlog.server import create_app, serve
 from support.kohaku import FIXTURES
@@ -44,8 +46,6 @@ def client(directory: Path) -> Iterator[TestClient]:
 
 def sample_keys(request: str) -> set[str]:
     """Returns the keys of what the peer answered to a request."""
-    import json  # noqa: PLC0415  # one helper needs it
-
     samples = json.loads((FIXTURES / "http_samples.json").read_text(encoding="utf-8"))
     bodies = [one["body"] for one in samples if one.get("request") == request]
     return set(bodies[0])
@@ -230,6 +230,15 @@ def test_with_a_token_every_request_needs_it(directory: Path) -> None:
 def test_no_host_but_this_one_is_served_without_a_token(directory: Path) -> None:
     with pytest.raises(ValueError, match="token"):
         serve(directory, host="0.0.0.0")  # noqa: S104  # that is what is refused
+
+
+def test_the_command_serves_elsewhere_only_with_a_token(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["serve", "--dir", str(directory), "--host", "0.0.0.0"])  # noqa: S104  # as above
+
+    assert code == 2
+    assert "token" in capsys.readouterr().err
 
 
 def test_the_description_of_the_api_is_whole(client: TestClient) -> None:

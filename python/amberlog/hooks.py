@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from amberlog.errors import SessionError
+from amberlog.errors import SessionError, SessionNotFoundError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -133,6 +133,9 @@ class SessionIndexHook:
             with self._pushing:
                 self._pushed = self._seen
                 self._index.push(self._store.path)
+        except SessionNotFoundError:
+            # A session that is not kept (`open_session(enabled=False)`) has nothing to be listed.
+            logger.debug("%s has no file to be listed", self._store.path)
         except (SessionError, OSError, ValueError):
             logger.warning("the entry of %s was not pushed", self._store.path, exc_info=True)
 

@@ -74,6 +74,7 @@ CREATE TRIGGER amber_entry_recounted AFTER UPDATE OF status, type, node ON amber
 WHEN (OLD.status, OLD.type, OLD.node) <> (NEW.status, NEW.type, NEW.node)
 BEGIN
 UPDATE amber_count SET n = n - 1 WHERE status = OLD.status AND type = OLD.type AND node = OLD.node;
+DELETE FROM amber_count WHERE status = OLD.status AND type = OLD.type AND node = OLD.node AND n <= 0;
 INSERT OR IGNORE INTO amber_count VALUES (NEW.status, NEW.type, NEW.node, 0);
 UPDATE amber_count SET n = n + 1 WHERE status = NEW.status AND type = NEW.type AND node = NEW.node;
 END;

@@ -323,11 +323,15 @@ fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
     let Ok(Token::Map(count)) = reader.token() else { return None };
     let mut pairs = Vec::with_capacity(body.len() + extra.len() + 32);
     let mut shown = 0;
+    let mut lifecycle = None;
     for _ in 0..count {
         let start = reader.position();
-        let is_internal = reader.key().ok()? == SEARCH_ROWID;
-        reader.skip().ok()?;
-        if !is_internal {
+        let key = reader.key().ok()?;
+        let value = reader.raw().ok()?;
+        if key == "lifecycle" {
+            lifecycle = Some(value);
+        }
+        if key != SEARCH_ROWID {
             pairs.extend_from_slice(body.get(start..reader.position())?);
             shown += 1;
         }
@@ -338,7 +342,7 @@ fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
     let Ok(Token::Map(more)) = behind.token() else { return None };
     pairs.extend_from_slice(extra.get(behind.position()..)?);
     put_str(&mut pairs, "stop_reason");
-    match stop_reason(body) {
+    match lifecycle.and_then(stop_reason) {
         Some(reason) => put_str(&mut pairs, reason),
         None => put_nil(&mut pairs),
     }
@@ -350,8 +354,7 @@ fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
 
 /// Why a session is not running, by the peer's rule: a live one was started by a server that is not
 /// this one, so it is taken for crashed unless it was shut down.
-fn stop_reason(body: &[u8]) -> Option<&str> {
-    let lifecycle = msgpack::field(body, "lifecycle")?;
+fn stop_reason(lifecycle: &[u8]) -> Option<&str> {
     if matches!(Reader::new(lifecycle).token(), Ok(Token::Map(0))) {
         return None;
     }
