@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+EACH_SESSION_ONCE = (
+    "SELECT (SELECT count(*) FROM entries), (SELECT count(*) FROM amber_entry),"
+    " (SELECT count(*) FROM amber_file), (SELECT sum(n) FROM amber_count),"
+    " (SELECT count(*) FROM search_docsize), (SELECT count(*) FROM search_values),"
+    " (SELECT count(*) FROM amber_search_docsize), (SELECT count(*) FROM amber_agent)"
+)
+
+
 @pytest.fixture(autouse=True)
 def no_defaults_left() -> Iterator[None]:
     """Closes the indexes that a test shared."""
@@ -132,3 +140,31 @@ def test_a_forked_child_gets_an_index_of_its_own(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "0 2\n", done.stderr
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5, 9])
+def test_a_reconcile_that_is_killed_leaves_no_session_half_there(
+    tmp_path: Path, passes: int
+) -> None:
+    many(tmp_path, 30)
+    script = (
+        "import sys\nfrom amberlog import SessionIndex\nfrom amberlog.index import reconcile\n"
+        "index = SessionIndex.open(sys.argv[1])\n"
+        "while True:\n    reconcile(index, sys.argv[1], full=True)\n"
+        "    print('level', flush=True)\n"
+    )
+
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], env=environment(), stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout
+        for _ in range(passes):
+            assert writer.stdout.readline() == b"level\n"
+        writer.kill()
+
+    with closing(sqlite3.connect(tmp_path / SIDECAR)) as connection:
+        counts = connection.execute(EACH_SESSION_ONCE).fetchone()
+        faults = connection.execute("PRAGMA quick_check").fetchall()
+    assert counts == (30,) * 8
+    assert faults == [("ok",)]
+    assert get_session_index_default(tmp_path).list(search="words").total == 30

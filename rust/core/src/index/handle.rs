@@ -33,6 +33,8 @@ pub struct Index {
     scan: Mutex<Scan>,
     /// How many scans have started.
     started: AtomicU64,
+    /// How often the sidecar had been begun anew when it was last filled.
+    filled: AtomicU64,
 }
 
 /// What is known of the scans that have ended.
@@ -41,7 +43,6 @@ struct Scan {
     directory: Option<PathBuf>,
     /// The number of the last scan that ended well, and what it reported.
     last: Option<(u64, Report)>,
-    restarts: u64,
 }
 
 /// Opening, closing, and being level with the disk.
@@ -49,7 +50,12 @@ impl Index {
     /// Opens the sidecar at `path`, which is made where it is missing. Where it cannot be written the
     /// index is kept in memory, and is empty until it is reconciled.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { sidecar: Sidecar::open(path)?, scan: Mutex::default(), started: AtomicU64::new(0) })
+        Ok(Self {
+            sidecar: Sidecar::open(path)?,
+            scan: Mutex::default(),
+            started: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
+        })
     }
 
     /// Where the sidecar is, or would be.
@@ -116,7 +122,7 @@ impl Index {
             outcome => outcome?,
         };
         scan.directory = Some(directory.to_owned());
-        scan.restarts = self.sidecar.restarts()?;
+        self.filled.store(self.sidecar.restarts(), Ordering::Release);
         if !report.aborted {
             scan.last = Some((number, report.clone()));
         }
@@ -130,17 +136,19 @@ impl Index {
         reconcile::refresh(&self.sidecar, &found)
     }
 
-    /// Fills an index that was begun anew, and takes over what the peer wrote.
-    fn level(&self) -> Result<()> {
-        let restarts = self.sidecar.restarts()?;
-        if restarts > 0
-            && let Ok(mut scan) = self.scan.try_lock()
-            && scan.restarts != restarts
-            && let Some(directory) = scan.directory.clone()
-        {
+    /// Fills an index that was begun anew; whether it was. One that another thread is filling is not
+    /// waited for.
+    fn refill(&self) -> Result<bool> {
+        let restarts = self.sidecar.restarts();
+        if restarts == self.filled.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let Ok(mut scan) = self.scan.try_lock() else { return Ok(false) };
+        if let Some(directory) = scan.directory.clone() {
             self.scan(&mut scan, &directory, Options::default(), &mut |_, _| ControlFlow::Continue(()))?;
         }
-        reconcile::take_over(&self.sidecar)
+        self.filled.store(restarts, Ordering::Release);
+        Ok(true)
     }
 
     /// Runs a query on an index that is level; where the sidecar is damaged it is begun anew first.
@@ -149,17 +157,31 @@ impl Index {
     }
 
     fn ask<R>(&self, action: &'static str, work: impl Fn(&Connection) -> Result<R, ListError>) -> Result<R> {
+        let told = |error| match error {
+            ListError::Sql(source) => translate(self.path(), action, &source),
+            ListError::Asked(error) => error,
+            ListError::Unsound => {
+                Error::damaged(self.path(), "its text index", "its records hold nothing but zeros")
+            }
+        };
         let once = || {
-            self.level()?;
-            self.sidecar.read(action, |connection| {
-                work(connection).map_err(|error| match error {
-                    ListError::Sql(source) => translate(self.path(), action, &source),
-                    ListError::Asked(error) => error,
-                    ListError::Unsound => {
-                        Error::damaged(self.path(), "its text index", "it does not hold every session")
+            // What the peer wrote is taken over first; while it writes on, the answer is that of now.
+            for _ in 0..3 {
+                let asked = self.sidecar.read(action, |connection| {
+                    if write::has_changes(connection).map_err(|source| told(source.into()))? {
+                        return Ok(None);
                     }
-                })
-            })
+                    work(connection).map(Some).map_err(told)
+                })?;
+                if self.refill()? {
+                    continue;
+                }
+                match asked {
+                    Some(answer) => return Ok(answer),
+                    None => reconcile::take_over(&self.sidecar)?,
+                }
+            }
+            self.sidecar.read(action, |connection| work(connection).map_err(told))
         };
         match once() {
             Err(Error::Damaged { path, .. }) if path == self.path() => {

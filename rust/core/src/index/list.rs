@@ -244,20 +244,22 @@ fn page(
     // One more than wanted tells whether there is a next page.
     values.push(Sql::Integer(i64::from(query.limit) + 1));
     values.push(Sql::Integer(i64::try_from(offset).unwrap_or(i64::MAX)));
-    let mut found: Vec<(String, Sql)> = connection
+    let mut found: Vec<(String, Sql, Vec<u8>)> = connection
         .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = has_more.then(|| match (way, found.last()) {
         (Way::Ranked(_), _) | (_, None) => Place::Offset(offset.saturating_add(u64::from(query.limit))),
-        (_, Some((file, key))) => Place::After(key.clone(), file.clone()),
+        (_, Some((file, key, _))) => Place::After(key.clone(), file.clone()),
     });
     let mut rows = Vec::with_capacity(found.len());
-    for (file, _) in &found {
-        rows.extend(row(connection, file)?);
+    let mut stored = connection.prepare_cached(STORED)?;
+    for (file, _, extra) in &found {
+        let value: Option<Vec<u8>> = stored.query_row([file.as_bytes()], |row| row.get(0)).optional()?;
+        rows.extend(value.and_then(|value| row_of(file, &value, extra)));
     }
     Ok(Page { rows, total, next: next.map(|place| Cursor::text(query, &place)) })
 }
@@ -267,7 +269,7 @@ fn statement(query: &Query, way: &Way, filters: &Filters) -> (String, Option<Sql
     let column = query.sort.column();
     let direction = if query.ascending { "" } else { " DESC" };
     let by_column = format!("ORDER BY e.{column}{direction}, e.file LIMIT ? OFFSET ?");
-    let mut sql = format!("SELECT e.file, e.{column} FROM ");
+    let mut sql = format!("SELECT e.file, e.{column}, e.extra FROM ");
     let words = match way {
         Way::All | Way::Walk(_) => {
             sql.push_str("amber_entry e INDEXED BY amber_entry_");
@@ -310,11 +312,16 @@ pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Option<Vec<u
             Ok((row.get(0)?, row.get::<_, Option<_>>(1)?.unwrap_or_default()))
         })
         .optional()?;
-    let Some((stored, extra)) = found else { return Ok(None) };
-    Ok(match codec::open("entries", file.as_bytes(), &stored) {
-        Ok(Stored::Object(body)) => shown(&body, &extra),
+    Ok(found.and_then(|(stored, extra)| row_of(file, &stored, &extra)))
+}
+
+const STORED: &str = "SELECT value FROM entries WHERE key = ?1";
+
+fn row_of(file: &str, stored: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
+    match codec::open("entries", file.as_bytes(), stored) {
+        Ok(Stored::Object(body)) => shown(&body, extra),
         _ => None,
-    })
+    }
 }
 
 /// Joins the peer's fields, ours, and why the session does not run, without decoding them.
@@ -336,7 +343,7 @@ fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
             shown += 1;
         }
     }
-    let blank = Extra::default().pack();
+    let blank = if extra.is_empty() { Extra::default().pack() } else { Vec::new() };
     let extra = if extra.is_empty() { &blank } else { extra };
     let mut behind = Reader::new(extra);
     let Ok(Token::Map(more)) = behind.token() else { return None };

@@ -444,7 +444,7 @@ mod tests {
                 let mut bytes = whole.clone();
                 let at = round.wrapping_mul(0x9e37_79b1) % bytes.len().min(200_000);
                 bytes[at] ^= u8::try_from(round % 255 + 1).unwrap();
-                if round % 7 == 0 {
+                if round.is_multiple_of(7) {
                     bytes.truncate(at);
                 }
                 std::fs::write(&file, bytes).unwrap();
