@@ -29,6 +29,7 @@ PACKAGE = ROOT / "python" / "amberlog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
 WRAPPERS = {"_null.py", "lineage.py", "migration.py", "session.py"}
+WRAPPERS = {"_null.py", "index.py", "lineage.py", "session.py"}
 PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
@@ -36,6 +37,8 @@ PUBLIC_MODULES = (
     "amberlog.attaching",
     "amberlog.config",
     "amberlog.errors",
+    "amberlog.hooks",
+    "amberlog.index",
     "amberlog.lineage",
     "amberlog.migration",
     "amberlog.reader",

@@ -1,6 +1,6 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, config, errors, lineage, migration, resuming
+from amberlog import aio, config, errors, index, lineage, migration, resuming
 from amberlog.attaching import Session
 from amberlog.errors import (
     AlreadyAttachedError,
@@ -22,6 +22,8 @@ from amberlog.errors import (
     SessionWriteError,
     UnknownPeerError,
 )
+from amberlog.hooks import SessionIndexHook
+from amberlog.index import SessionIndex, get_session_index_default
 from amberlog.last import LastSession, last_session
 from amberlog.migration import migrate
 from amberlog.reader import SessionReader
@@ -34,9 +36,12 @@ from amberlog.types import (
     Attachment,
     Durability,
     Problem,
+    ReconcileReport,
     SearchHit,
+    SessionPage,
     SnapshotInfo,
     TurnView,
+    Unreadable,
     VerifyReport,
 )
 
@@ -52,6 +57,7 @@ __all__ = [
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
+    "ReconcileReport",
     "Recorder",
     "Resumed",
     "ResumedAgent",
@@ -63,11 +69,14 @@ __all__ = [
     "SessionError",
     "SessionExistsError",
     "SessionGoneError",
+    "SessionIndex",
+    "SessionIndexHook",
     "SessionLockedError",
     "SessionMigrationError",
     "SessionNotFoundError",
     "SessionNotResumableError",
     "SessionOutput",
+    "SessionPage",
     "SessionReadOnlyError",
     "SessionReader",
     "SessionStore",
@@ -78,11 +87,14 @@ __all__ = [
     "Turn",
     "TurnView",
     "UnknownPeerError",
+    "Unreadable",
     "VerifyReport",
     "__version__",
     "aio",
     "config",
     "errors",
+    "get_session_index_default",
+    "index",
     "iter_kv_keys",
     "last_session",
     "lineage",

@@ -22,6 +22,11 @@ def session_dir() -> Path:
     return _first_set("AMBERLOG_SESSION_DIR", "KT_SESSION_DIR") or config_dir() / "sessions"
 
 
+def server_token() -> str | None:
+    """Returns the bearer token of `amberlog serve`: `AMBERLOG_TOKEN`; None when it is not set."""
+    return os.environ.get("AMBERLOG_TOKEN") or None
+
+
 def _first_set(*names: str) -> Path | None:
     for name in names:
         # An empty variable is how shells unset one for a single command.
@@ -30,4 +35,4 @@ def _first_set(*names: str) -> Path | None:
     return None
 
 
-__all__ = ["config_dir", "session_dir"]
+__all__ = ["config_dir", "server_token", "session_dir"]

@@ -274,6 +274,72 @@ class UserGroups(TypedDict):
     selected_group_idx: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that is called like a session and cannot be listed.
+
+    Attributes:
+        path: Its path below the session directory.
+        reason: Why it cannot be read.
+    """
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """One page of a listing.
+
+    Attributes:
+        rows: The sessions, each a mapping of the fields that `docs/index.md` lists.
+        total: How many sessions there are on all pages.
+        offset: How many were passed over.
+        limit: How many were asked for.
+        next_cursor: What leads to the next page; None on the last one.
+        unreadable: The files that could not be listed, whatever the page.
+    """
+
+    rows: tuple[Mapping[str, object], ...]
+    total: int
+    offset: int
+    limit: int
+    next_cursor: str | None
+    unreadable: tuple[Unreadable, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns the page as the peer's listing has it."""
+        return {
+            "sessions": list(self.rows),
+            "total": self.total,
+            "offset": self.offset,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileReport:
+    """What a reconcile found and did.
+
+    Attributes:
+        read: How many files it read, or tried to.
+        deleted: How many sessions left the index, since their files are gone.
+        total: How many sessions there are on disk, the unreadable ones included.
+        unchanged: How many files were as they had been.
+        unreadable: Every file that cannot be read, with the reason.
+        elapsed_ms: How long it took, in milliseconds.
+        aborted: Whether the directory could not be listed; the index is then as it was.
+    """
+
+    read: int
+    deleted: int
+    total: int
+    unchanged: int
+    unreadable: tuple[Unreadable, ...]
+    elapsed_ms: float
+    aborted: bool
+
+
 __all__ = [
     "Attachment",
     "BranchChoice",
@@ -281,15 +347,18 @@ __all__ = [
     "Durability",
     "EventCallback",
     "Problem",
+    "ReconcileReport",
     "RepairKind",
     "RestoredConversation",
     "RestoredFields",
     "SearchHit",
+    "SessionPage",
     "SnapshotInfo",
     "Source",
     "TurnBranches",
     "TurnChoices",
     "TurnView",
+    "Unreadable",
     "UserGroup",
     "UserGroups",
     "VerifyReport",

@@ -1,4 +1,4 @@
-"""The command line: `amberlog show`, `events`, `search`, `verify`, `backup`, `demo`."""
+"""The command line: `amberlog show`, `events`, `search`, `verify`, `list`, `delete` and others."""
 
 from amberlog.cli.commands import main
 

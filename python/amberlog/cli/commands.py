@@ -11,6 +11,7 @@ import typer
 import amberlog
 from amberlog.cli import changing, reading, returning
 from amberlog.cli import demo as demonstration
+from amberlog.cli import directory as listing
 from amberlog.cli.terminal import complain, drop_stdout, prepare_streams
 from amberlog.errors import SessionError
 
@@ -31,6 +32,9 @@ Session = Annotated[str, typer.Argument(help="A session's file, or its exact nam
 Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
 SessionOrLast = Annotated[str | None, typer.Argument(help="A session's file, or its exact name.")]
 Last = Annotated[bool, typer.Option("--last", help="The session that was written last.")]
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="The session directory; by default the configured one.")
+]
 Agent = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
 
 
@@ -134,6 +138,86 @@ def backup(
 ) -> Job:
     """Copies a session whole, while others may write to it."""
     return partial(reading.backup, session, target, as_json=as_json)
+
+
+@app.command("list")
+def list_sessions(  # noqa: PLR0913  # one for each option
+    *,
+    directory: Directory = None,
+    search: Annotated[str, typer.Option(help="Only sessions that hold all of these words.")] = "",
+    status: Annotated[str | None, typer.Option(help="Only this status.")] = None,
+    config_type: Annotated[
+        str | None, typer.Option("--type", "--config-type", help="Only this kind.")
+    ] = None,
+    node_id: Annotated[str | None, typer.Option("--node", help="Only this node.")] = None,
+    sort: Annotated[
+        str, typer.Option(help="last_active, created_at, name, status or relevance.")
+    ] = "last_active",
+    order: Annotated[str, typer.Option(help="desc or asc.")] = "desc",
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=LARGEST)] = 20,
+    offset: Annotated[int, typer.Option(help="Pass over so many.", min=0, max=2**63 - 1)] = 0,
+    as_json: Json = False,
+) -> Job:
+    """Prints the sessions of a directory, the one last active first."""
+    return partial(
+        listing.list_sessions,
+        directory,
+        listing.Wanted(
+            search=_typed(search),
+            status=status and _typed(status),
+            config_type=config_type and _typed(config_type),
+            node_id=node_id and _typed(node_id),
+            sort=sort,
+            order=order,
+            limit=limit,
+            offset=offset,
+        ),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def delete(
+    name: Annotated[str, typer.Argument(help="The exact name of a session, or of its file.")],
+    *,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> Job:
+    """Deletes a session with its log, its artifacts and its entry in the index."""
+    return partial(listing.delete, name, directory, as_json=as_json)
+
+
+@app.command()
+def stats(*, directory: Directory = None, as_json: Json = False) -> Job:
+    """Prints counts over all sessions of a directory, and what they take on disk."""
+    return partial(listing.stats, directory, as_json=as_json)
+
+
+@app.command()
+def reindex(
+    *,
+    directory: Directory = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read every session, changed or not.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="So many threads read.", min=1, max=1024)
+    ] = None,
+    as_json: Json = False,
+) -> Job:
+    """Brings the index of a directory level with its sessions."""
+    return partial(listing.reindex, directory, full=full, workers=workers, as_json=as_json)
+
+
+@app.command()
+def serve(
+    *,
+    directory: Directory = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="On which port.", min=0, max=65535)] = 8765,
+) -> Job:
+    """Serves the sessions of a directory over HTTP; AMBERLOG_TOKEN is the token it asks for."""
+    return partial(listing.serve, directory, host=host, port=port)
 
 
 @app.command()

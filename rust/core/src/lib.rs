@@ -1,6 +1,7 @@
 //! The core of amberlog: stores sessions and finds what was said in them.
 //!
-//! Rooms, low to high: `error clock model codec | db files | lineage recall | bundle`. A room uses
+//! Rooms, low to high: `error clock model codec | db files | lineage recall | bundle |
+//! index`. A room uses
 //! only rooms to its left; `tests/house.rs` holds that up.
 
 pub mod bundle;
@@ -9,6 +10,7 @@ pub mod codec;
 pub mod db;
 pub mod error;
 pub mod files;
+pub mod index;
 pub mod lineage;
 pub mod model;
 pub mod recall;

@@ -4,6 +4,7 @@ mod bundle;
 mod codec;
 mod convert;
 mod error;
+mod index;
 mod lineage;
 mod migrate;
 
@@ -14,6 +15,8 @@ mod _core {
     use super::bundle::PyBundle;
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
+    #[pymodule_export]
+    use super::index::{PyIndex, delete_files, disk_usage, session_files};
     #[pymodule_export]
     use super::lineage::{
         announced_events, branch_choices, branch_metadata, compact_rules, covered_event_ids, distinct_events,

@@ -9,3 +9,4 @@ pub mod registry;
 pub mod schema;
 pub mod service;
 mod vfs;
+pub mod sidecar;

@@ -39,6 +39,13 @@ pub struct Lease {
     generation: u64,
 }
 
+impl Lease {
+    /// Whether the file existed when its use was recorded, so that it could be.
+    pub fn is_known(&self) -> bool {
+        self.id.is_some()
+    }
+}
+
 #[cfg(unix)]
 fn identify(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;

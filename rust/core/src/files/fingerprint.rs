@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// A change this close to the look may share its time stamp with a later one.
-const YOUTH_NS: u64 = 2_000_000_000;
+/// Two changes this close to each other may bear the same time: a few ticks of the kernel's clock.
+const TICK_NS: i64 = 40_000_000;
+/// The same on file systems that keep whole seconds, or every second one.
+const COARSE_NS: i64 = 2_000_000_000;
 
 /// Times and size of the write-ahead log: (`mtime_ns`, `ctime_ns`, size).
 pub type WalPrint = (i64, i64, u64);
@@ -59,12 +61,17 @@ impl Fingerprint {
     }
 
     /// Whether a change after the look could bear the same times, so that the file must be read
-    /// again next time. A time far in the future is no doubt: no later change would repeat it.
-    pub fn is_young(&self, now_ns: i64) -> bool {
-        let is_near = |time: i64| time.abs_diff(now_ns) < YOUTH_NS;
-        is_near(self.mtime_ns)
-            || is_near(self.ctime_ns)
-            || self.wal.is_some_and(|(mtime, ctime, _)| is_near(mtime) || is_near(ctime))
+    /// again next time; `look` is from when to when files were looked at. A time far in the future is
+    /// no doubt: no later change would repeat it.
+    pub fn is_young(&self, look: (i64, i64)) -> bool {
+        let is_near = |mtime: i64, ctime: i64| {
+            // Programs set whole seconds as the time of the content, but nobody sets the other one.
+            let youth = if ctime % 1_000_000_000 == 0 { COARSE_NS } else { TICK_NS };
+            let near = look.0.saturating_sub(youth)..=look.1.saturating_add(youth);
+            near.contains(&mtime) || near.contains(&ctime)
+        };
+        is_near(self.mtime_ns, self.ctime_ns)
+            || self.wal.is_some_and(|(mtime, ctime, _)| is_near(mtime, ctime))
     }
 
     /// Returns `None` for a symbolic link. The log comes first: seen empty before the main file,
@@ -163,9 +170,13 @@ mod tests {
         let ahead = Fingerprint { mtime_ns: NOW + 3_600_000_000_000, ..settled };
         let live = Fingerprint { wal: Some((NOW, NOW, 32)), ..settled };
 
-        assert!(!settled.is_young(NOW));
-        assert!(fresh.is_young(NOW));
-        assert!(!ahead.is_young(NOW));
-        assert!(live.is_young(NOW));
+        let ticked = Fingerprint { ctime_ns: NOW - 999_999_999, ..settled };
+        let now = (NOW, NOW);
+
+        assert!(!settled.is_young(now));
+        assert!(fresh.is_young(now));
+        assert!(!ticked.is_young(now) && ticked.is_young((NOW - 2_000_000_000, NOW)));
+        assert!(!ahead.is_young(now));
+        assert!(live.is_young(now));
     }
 }

@@ -2,6 +2,7 @@
 
 mod chars;
 pub mod common;
+mod every;
 pub mod query;
 mod scan;
 mod stem;
@@ -9,5 +10,6 @@ mod stop;
 pub mod words;
 
 pub use common::Plan;
+pub use every::every_word;
 pub use query::{Options, Query, parse, parse_with};
 pub use words::{Words, analyse};

@@ -47,7 +47,7 @@ pub fn parse(query: &str) -> Query {
 pub fn parse_with(query: &str, options: Options) -> Query {
     Stems::with(|stems| {
         let mut reader = Reader { stems, terms: Vec::new(), stops: Vec::new(), chunk: Chunk::default() };
-        let mut pieces = Pieces { rest: query, no_phrase_left: false, after_space: true };
+        let mut pieces = Pieces::of(query);
         let mut ends_in_word = false;
         while let Some(piece) = pieces.next_piece() {
             ends_in_word = matches!(piece, Piece::Text(text) if !text.ends_with(char::is_whitespace));
@@ -100,20 +100,24 @@ pub(super) fn expression<'a>(terms: impl Iterator<Item = &'a Term>) -> Option<St
     (!out.is_empty()).then_some(out)
 }
 
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Text(&'a str),
     Phrase(&'a str),
 }
 
 /// Falls a query into phrases in quotes and the text between them.
-struct Pieces<'a> {
+pub(super) struct Pieces<'a> {
     rest: &'a str,
     no_phrase_left: bool,
     after_space: bool,
 }
 
 impl<'a> Pieces<'a> {
-    fn next_piece(&mut self) -> Option<Piece<'a>> {
+    pub(super) fn of(query: &'a str) -> Self {
+        Self { rest: query, no_phrase_left: false, after_space: true }
+    }
+
+    pub(super) fn next_piece(&mut self) -> Option<Piece<'a>> {
         if self.rest.is_empty() {
             return None;
         }

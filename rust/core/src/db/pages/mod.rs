@@ -190,6 +190,20 @@ impl Pages {
         }
     }
 
+    /// Returns the first blob key of a table of `key` and `value` that is not less than `key`: a few
+    /// page reads through the index of its primary key, refused where there is none.
+    pub fn key_from(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, PageFault> {
+        let Some((table, layout)) = self.find(table)? else { return Ok(None) };
+        let root = match (layout.without_rowid, table.key_index) {
+            _ if !layout.is_key_value() || !layout.plain_key => None,
+            (true, _) => Some(table.root),
+            (false, index) => index,
+        };
+        let root =
+            root.ok_or_else(|| PageFault::unsupported(format!("`{}` has no index of its keys", table.name)))?;
+        Walk::indexes(&self.source).first_from(root, key)
+    }
+
     /// Looks at the file again and tells whether everything read since [`Pages::open`] is one
     /// state of it. Without an `Ok` from here, what was read must be thrown away.
     pub fn finish(self) -> Result<(), PageFault> {

@@ -16,6 +16,9 @@ use super::header::{self, Header};
 
 /// Pages kept: the way from a root to a leaf of two trees.
 const CACHED: usize = 8;
+/// Bytes at the beginning of the file that are read in one go: schema and meta of most bundles lie
+/// there, in more pages than a call for each is worth.
+const AHEAD: usize = 32 << 10;
 
 /// An open database file at rest.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Source {
     path: PathBuf,
     before: Print,
     header: Header,
+    /// The beginning of the file.
+    start: Vec<u8>,
     cache: RefCell<VecDeque<(u32, Arc<Vec<u8>>)>>,
 }
 
@@ -91,13 +96,13 @@ impl Source {
         if !is_at_rest(&path)? {
             return Err(PageFault::unsupported("a write-ahead log or a journal with content"));
         }
-        let mut start = [0; header::LENGTH];
-        if before.size < start.len() as u64 {
-            return Err(PageFault::unsupported("a file without pages"));
-        }
+        let mut start = vec![0; usize::try_from(before.size).map_or(AHEAD, |size| size.min(AHEAD))];
         read_exact(&file, &mut start, 0)?;
-        let header = Header::parse(&start, before.size)?;
-        Ok(Self { file, path, before, header, cache: RefCell::default() })
+        let Some(bytes) = start.first_chunk::<{ header::LENGTH }>() else {
+            return Err(PageFault::unsupported("a file without pages"));
+        };
+        let header = Header::parse(bytes, before.size)?;
+        Ok(Self { file, path, before, header, start, cache: RefCell::default() })
     }
 
     pub fn file_id(&self) -> (u64, u64) {
@@ -130,13 +135,22 @@ impl Source {
         if let Some((_, page)) = cache.iter().find(|(cached, _)| *cached == number) {
             return Ok(Arc::clone(page));
         }
-        let mut page = vec![0; self.header.page_size];
-        read_exact(&self.file, &mut page, self.offset(number))?;
-        let page = Arc::new(page);
+        let page = Arc::new(self.bytes_of(number)?);
         if cache.len() == CACHED {
             cache.pop_front();
         }
         cache.push_back((number, Arc::clone(&page)));
+        Ok(page)
+    }
+
+    fn bytes_of(&self, number: u32) -> Result<Vec<u8>, PageFault> {
+        let (offset, size) = (self.offset(number), self.header.page_size);
+        let ahead = usize::try_from(offset).ok().and_then(|at| self.start.get(at..at.checked_add(size)?));
+        if let Some(page) = ahead {
+            return Ok(page.to_vec());
+        }
+        let mut page = vec![0; size];
+        read_exact(&self.file, &mut page, offset)?;
         Ok(page)
     }
 

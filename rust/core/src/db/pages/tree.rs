@@ -169,6 +169,34 @@ impl<'s> Walk<'s> {
         Err(too_deep())
     }
 
+    /// Returns the first column of the first entry that is not less than the blob `key`.
+    pub fn first_from(&mut self, root: u32, key: &[u8]) -> Result<Option<Vec<u8>>, PageFault> {
+        let mut number = root;
+        let mut payload = Vec::new();
+        // The nearest greater entry on the way down: what follows the last one of a leaf.
+        let mut follower = None;
+        for depth in 0..DEEPEST {
+            let node = self.node(number, depth)?;
+            let (index, _) = position(&node, |cell| {
+                Ok(match record::first(self.payload(&node, cell, &mut payload)?)? {
+                    Column::Blob(found) => found.cmp(key),
+                    _ => Ordering::Less,
+                })
+            })?;
+            if index < node.cells {
+                let cell = node.cell(index)?;
+                if let Column::Blob(found) = record::first(self.payload(&node, &cell, &mut payload)?)? {
+                    follower = Some(found.to_vec());
+                }
+            }
+            if node.is_leaf || follower.as_deref() == Some(key) {
+                return Ok(follower);
+            }
+            number = node.child(index)?;
+        }
+        Err(too_deep())
+    }
+
     /// Returns the payload of a cell, from the page itself or put together in `buffer`.
     pub fn payload<'b>(
         &mut self,

@@ -1,0 +1,167 @@
+"""The index: made from nothing, brought level, asked for pages and searched."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+import pytest
+
+from amberlog import SessionIndex
+from amberlog.index import SIDECAR_NAME, reconcile
+from benches.contestants import OURS, PEER
+from benches.directory import COMMON_WORD, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benches.conftest import Benchmark
+    from benches.directory import Maker
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+# `long` takes a quarter of an hour, most of it to make the files.
+COUNTS = {"smoke": (30,), "quick": (1_000,), "full": (1_000, 10_000), "long": (100_000,)}
+ROUNDS = 3
+_PEER_INDEX = "kohakuterrarium.studio.persistence.session_index"
+
+
+class Page(Protocol):
+    """The part of a page that is looked at."""
+
+    total: int
+
+
+class Index(Protocol):
+    """What this package's index and the peer's have in common."""
+
+    def list(
+        self, *, search: str = "", sort: str = "", limit: int = 20, offset: int = 0
+    ) -> Page: ...
+
+    def close(self) -> None: ...
+
+
+class Contestant:
+    """Opens an index and brings it level."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self, directory: Path) -> Index:
+        if self.name == OURS:
+            return cast("Index", SessionIndex.open(directory))
+        store = import_module(f"{_PEER_INDEX}.store")
+        return cast("Index", store.SessionIndex(directory / SIDECAR_NAME))
+
+    def level(self, index: Index, directory: Path) -> int:
+        if self.name == OURS:
+            return reconcile(cast("SessionIndex", index), directory).total
+        run = import_module(f"{_PEER_INDEX}.reconcile").reconcile
+        return int(run(index, directory).total)
+
+
+@pytest.fixture(scope="session", params=COUNTS[os.environ.get("AMBERLOG_BENCH", "full")])
+def count(request: pytest.FixtureRequest) -> int:
+    """Returns how many sessions there are."""
+    return cast("int", request.param)
+
+
+@pytest.fixture(scope="session", params=["ours", "peers"])
+def files(
+    request: pytest.FixtureRequest, count: int, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    """Returns who made the sessions and where they are."""
+    directory = tmp_path_factory.mktemp("sessions")
+    make(directory, count, cast("Maker", request.param))
+    return request.param, directory
+
+
+@pytest.fixture
+def index_name(store_name: str) -> str:
+    """Returns a contestant that has an index."""
+    if store_name not in (OURS, PEER):
+        pytest.skip("it has no index")
+    return store_name
+
+
+def _remove(directory: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        (directory / (SIDECAR_NAME + suffix)).unlink(missing_ok=True)
+
+
+def test_bootstrap(
+    benchmark: Benchmark, index_name: str, files: tuple[str, Path], count: int
+) -> None:
+    maker, directory = files
+    contestant = Contestant(index_name)
+    benchmark.group = f"index {count} sessions of {maker} from nothing"
+
+    def run() -> None:
+        index = contestant.open(directory)
+        assert contestant.level(index, directory) == count
+        index.close()
+
+    benchmark.pedantic(run, setup=lambda: _remove(directory), rounds=ROUNDS if count < 10**4 else 1)
+
+    size = sum(path.stat().st_size for path in directory.glob(SIDECAR_NAME + "*"))
+    benchmark.extra_info["sidecar_bytes_a_session"] = size / count
+
+
+def _measured(
+    benchmark: Benchmark,
+    name: str,
+    files: tuple[str, Path],
+    what: str,
+    run: Callable[[Index], object],
+) -> None:
+    maker, directory = files
+    contestant = Contestant(name)
+    index = contestant.open(directory)
+    contestant.level(index, directory)
+    benchmark.group = f"{what} of {maker}"
+    # A page is quicker than the clock that measures a round is good, so a round is many.
+    benchmark.pedantic(lambda: run(index), setup=None, rounds=ROUNDS * 10)
+    index.close()
+
+
+def test_nothing_changed(
+    benchmark: Benchmark, index_name: str, files: tuple[str, Path], count: int
+) -> None:
+    contestant = Contestant(index_name)
+    what = f"find nothing changed in {count} sessions"
+
+    _measured(benchmark, index_name, files, what, lambda index: contestant.level(index, files[1]))
+
+
+@pytest.mark.parametrize("offset", [0, 400])
+def test_page(
+    benchmark: Benchmark, index_name: str, files: tuple[str, Path], count: int, offset: int
+) -> None:
+    what = f"page at {offset} of {count} sessions"
+
+    _measured(benchmark, index_name, files, what, lambda index: index.list(offset=offset))
+
+
+@pytest.mark.parametrize("word", ["zebra1", COMMON_WORD])
+def test_search(
+    benchmark: Benchmark, index_name: str, files: tuple[str, Path], count: int, word: str
+) -> None:
+    what = f"search {word} in {count} sessions"
+
+    _measured(
+        benchmark, index_name, files, what, lambda index: index.list(search=word, sort="relevance")
+    )
+
+
+def test_bare_stats(benchmark: Benchmark, files: tuple[str, Path], count: int) -> None:
+    maker, directory = files
+    benchmark.group = f"find nothing changed in {count} sessions of {maker}"
+
+    def run() -> int:
+        with os.scandir(directory) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+
+    benchmark.pedantic(run, setup=None, rounds=ROUNDS)
