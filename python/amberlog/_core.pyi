@@ -1,8 +1,9 @@
 """The compiled core: bundles on disk, the index over them, the codec, and the rules of a log."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias, final
+from typing import final
 
+from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
@@ -32,17 +33,6 @@ __all__ = [
     "unpack",
     "user_groups",
 ]
-
-# Type, fields, turn, branch, parent path, and whether the path may be left out.
-_NewEventParts: TypeAlias = tuple[
-    str, Mapping[str, object], int | None, int | None, tuple[tuple[int, int], ...] | None, bool
-]
-# Messages, branch and compaction counters.
-_SnapshotParts: TypeAlias = tuple[
-    list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None
-]
-# Key, id, whether the path is stated, and the event as stored where that was asked for.
-_StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
 
 @final
 class Bundle:
@@ -86,10 +76,7 @@ class Bundle:
         parent_branch_path: list[tuple[int, int]] | None = None,
         stamped: bool = False,
     ) -> tuple[str, int, dict[str, object] | None]:
-        """Appends one event in one transaction.
-
-        Returns the key, the event id, and the event as stored when `stamped` asks for it.
-        """
+        """Appends one event; returns key, id, and the event as stored when `stamped` asks."""
 
     def append_many(
         self,
@@ -103,18 +90,17 @@ class Bundle:
     def record(
         self,
         agent: str,
-        events: list[_NewEventParts],
+        events: list[NewEventParts],
         puts: list[tuple[str, str | bytes, object]],
         deletes: list[tuple[str, str | bytes]],
-        snapshot: _SnapshotParts | None = None,
+        snapshot: SnapshotParts | None = None,
         run: tuple[str, str, str, Mapping[str, object], str] | None = None,
         sync: bool = False,
         stamped: bool = False,
-    ) -> list[_StoredParts]:
+    ) -> list[StoredParts]:
         """Stores events and what belongs to them in one transaction; `sync` also flushes.
 
-        `snapshot` without messages takes those that the log tells. `run` is parent, name, job,
-        record and conversation of a sub-agent.
+        `run` is parent, name, job, record and conversation of a sub-agent.
         """
 
     def compact(
@@ -125,7 +111,7 @@ class Bundle:
         to_event_id: int | None = None,
         fields: Mapping[str, object] | None = None,
         stamped: bool = False,
-    ) -> _StoredParts | None:
+    ) -> StoredParts | None:
         """Stores a summary that stands in for older events; None, and nothing, for a blank one."""
 
     def working_history(self, agent: str, limit: int | None = None) -> list[dict[str, object]]:
@@ -144,10 +130,7 @@ class Bundle:
         reverse: bool = False,
         after: int | None = None,
     ) -> tuple[list[dict[str, object]], int | None]:
-        """Returns one page of an agent's events, and the `after` of the next; None at the end.
-
-        Ids above `since` and up to `until`; `limit` bounds the events of the page.
-        """
+        """Returns events above `since` up to `until`, and the `after` of the next page."""
 
     def all_events(self) -> list[tuple[str, dict[str, object]]]:
         """Returns the events of all agents with their keys, in append order."""
@@ -211,10 +194,7 @@ class Bundle:
     def attach(
         self, host: str, role: str, data: Mapping[str, object]
     ) -> tuple[int, str, dict[str, object]]:
-        """Numbers an attached agent, in one transaction with its event in the host's log.
-
-        Returns the number, and the key and the event as stored.
-        """
+        """Numbers an attached agent and logs it; returns number, key and event as stored."""
 
     def append_message(self, channel: str, data: Mapping[str, object]) -> str:
         """Appends a message to a channel and returns its key."""
@@ -305,11 +285,7 @@ class Bundle:
         entry: Mapping[str, object],
         edit: tuple[bytes, Mapping[str, object] | None] | None = None,
     ) -> Bundle:
-        """Makes a fork with `meta` over the parent's, and returns it open for writing.
-
-        `edit` names the event at the point by its key, with what it becomes or None to leave it
-        out; `entry` is what the parent notes of its child.
-        """
+        """Makes a fork with `meta` over the parent's; `edit` names the event at the point."""
 
     def backup(self, path: str) -> None:
         """Writes a whole copy of the bundle as it stands to a new file."""

@@ -10,16 +10,8 @@ from amberlog.errors import SessionClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import TypeAlias
 
-    NewEventParts: TypeAlias = tuple[
-        str, Mapping[str, object], int | None, int | None, tuple[tuple[int, int], ...] | None, bool
-    ]
-    SnapshotParts: TypeAlias = tuple[
-        list[Mapping[str, object]] | None, Mapping[str, object] | None, Mapping[str, object] | None
-    ]
-    StoredParts: TypeAlias = tuple[str, int, bool, dict[str, object] | None]
-
+    from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
     from amberlog.types import RestoredFields
 
 
