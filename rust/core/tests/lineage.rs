@@ -67,9 +67,9 @@ fn branches_of_real_sessions_are_those_of_their_writer() {
             let metadata = log
                 .branch_metadata()
                 .into_iter()
-                .map(|(turn, found)| (turn.to_string(), of_branches(&found)));
+                .map(|(turn, found)| (turn.to_string().into(), of_branches(&found)));
             let groups =
-                log.user_groups().into_iter().map(|(turn, found)| (turn.to_string(), of_groups(&found)));
+                log.user_groups().into_iter().map(|(turn, found)| (turn.to_string().into(), of_groups(&found)));
             check("selected_branches", &fixture, agent, &of_view(log.selected_branches()));
             check("live_event_ids", &fixture, agent, &numbers(&log.live_event_ids()));
             check("branch_metadata", &fixture, agent, &Value::Map(metadata.collect()));
@@ -135,15 +135,15 @@ fn numbers(items: &[i64]) -> Value {
 }
 
 fn of_view(view: &View) -> Value {
-    Value::Map(view.iter().map(|(turn, branch)| (turn.to_string(), Value::Int(*branch))).collect())
+    Value::Map(view.iter().map(|(turn, branch)| (turn.to_string().into(), Value::Int(*branch))).collect())
 }
 
 fn record<const N: usize>(pairs: [(&str, Value); N]) -> Value {
-    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 fn of_branches(found: &TurnBranches) -> Value {
-    let events = found.events_by_branch.iter().map(|(branch, ids)| (branch.to_string(), numbers(ids)));
+    let events = found.events_by_branch.iter().map(|(branch, ids)| (branch.to_string().into(), numbers(ids)));
     record([
         ("branches", numbers(&found.branches)),
         ("latest_branch", Value::Int(found.latest_branch)),

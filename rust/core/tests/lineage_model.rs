@@ -21,7 +21,7 @@ struct Fact {
 }
 
 fn map<const N: usize>(pairs: [(&str, Value); N]) -> Value {
-    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 fn text(text: &str) -> Value {
@@ -30,7 +30,7 @@ fn text(text: &str) -> Value {
 
 fn set(event: &mut Value, key: &str, value: Value) {
     if let Value::Map(pairs) = event {
-        pairs.push((key.to_owned(), value));
+        pairs.push((key.into(), value));
     }
 }
 

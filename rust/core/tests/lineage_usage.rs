@@ -5,7 +5,7 @@ use amberlog_core::codec::Value;
 use amberlog_core::lineage::usage::{Usage, UsageSource, subagent_usage, usage_by_turn, usage_shape};
 
 fn map<const N: usize>(pairs: [(&str, Value); N]) -> Value {
-    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 fn text(text: &str) -> Value {
@@ -78,7 +78,7 @@ fn counters_are_read_in_every_spelling() {
 fn an_interrupted_job_counts_what_it_reported_before_where_its_result_counts_nothing() {
     let mut failed = report("subagent_result", "agent_explore_1", 0, 5, 1);
     if let Value::Map(pairs) = &mut failed {
-        pairs.push(("error".to_owned(), text("interrupted")));
+        pairs.push(("error".into(), text("interrupted")));
     }
     let session = Session {
         events: vec![report("subagent_token_usage", "agent_explore_1", 7, 3, 1), failed],
@@ -118,8 +118,8 @@ fn without_rollups_a_job_counts_once_in_the_turn_of_its_largest_report() {
     };
     let row = |turn, prompt, completion| {
         let counts = [("prompt", prompt), ("completion", completion), ("cached", 0)];
-        let counts = counts.map(|(key, count)| (key.to_owned(), Value::Int(count)));
-        Value::Map([("turn_index".to_owned(), Value::Int(turn))].into_iter().chain(counts).collect())
+        let counts = counts.map(|(key, count)| (key.into(), Value::Int(count)));
+        Value::Map([("turn_index".into(), Value::Int(turn))].into_iter().chain(counts).collect())
     };
 
     assert_eq!(usage_by_turn(&session, "a").unwrap(), [row(1, 30, 3), row(2, 6, 6)]);

@@ -32,7 +32,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 }
 
 fn map(pairs: Vec<(&str, Value)>) -> Value {
-    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 fn text(text: &str) -> Value {

@@ -7,7 +7,7 @@ mod encode;
 mod place;
 mod tree;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, objects};
 pub(crate) use encode::{Top, encode, encode_pairs, encode_top};
 pub(crate) use tree::tree;
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use amberlog_core::codec::Value;
-use amberlog_core::codec::msgpack::put_value;
+use amberlog_core::codec::{Key, Value};
 use amberlog_core::lineage::{self, Log, ParentPaths, Rule, TurnBranches, TurnChoices, UserGroups, View};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyMapping, PySet, PyString};
@@ -210,9 +209,9 @@ pub(crate) fn view(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> Outcome<
         let (turn, branch) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         // What is no number is left for the core to refuse.
         let turn = match number(&turn) {
-            Value::Int(turn) => turn.to_string(),
-            Value::Str(digits) => digits,
-            _ => String::new(),
+            Value::Int(turn) => turn.to_string().into(),
+            Value::Str(digits) => digits.into(),
+            _ => Key::default(),
         };
         pairs.push((turn, number(&branch)));
     }
@@ -232,19 +231,11 @@ fn number(object: &Bound<'_, PyAny>) -> Value {
 
 /// Makes values without the GIL and returns them as Python objects.
 fn answer(py: Python<'_>, make: impl FnOnce() -> Vec<Value> + Send) -> Outcome<Bound<'_, PyList>> {
-    // Each packed by itself: together they would nest one deeper than what may be read.
-    let packed: Vec<Vec<u8>> = py.detach(move || make().iter().map(pack).collect());
-    let objects = PyList::empty(py);
-    for body in &packed {
-        objects.append(convert::decode(py, body)?)?;
-    }
-    Ok(objects)
-}
-
-fn pack(value: &Value) -> Vec<u8> {
-    let mut body = Vec::new();
-    put_value(&mut body, value);
-    body
+    let values = py.detach(make);
+    let objects = convert::objects(py, &values);
+    // What is large is let go of without the GIL too.
+    py.detach(move || drop(values));
+    objects
 }
 
 fn of_branches(py: Python<'_>, found: TurnBranches) -> Outcome<Bound<'_, PyDict>> {
@@ -282,7 +273,7 @@ fn of_groups(py: Python<'_>, found: UserGroups) -> Outcome<Bound<'_, PyDict>> {
         match &group.content {
             Value::Str(text) => row.set_item("content", text)?,
             // The peer labels a group of messages that are not text by their printed form.
-            parts => row.set_item("content", convert::decode(py, &pack(parts))?.bind(py).str()?)?,
+            parts => row.set_item("content", convert::objects(py, std::slice::from_ref(parts))?.get_item(0)?.str()?)?,
         }
         row.set_item("branches", group.branches)?;
         groups.append(row)?;

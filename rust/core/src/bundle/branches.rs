@@ -103,8 +103,8 @@ pub(super) fn keep(txn: &mut Txn<'_>, agent: &str) -> Result<()> {
     let next = ledger.space(connection, agent).map_err(&fault)?.next;
     let Some(highest) = ledger.branches.get(agent) else { return Ok(()) };
     let known = Value::Map(vec![
-        ("next".to_owned(), Value::Int(i64::try_from(next).unwrap_or(i64::MAX))),
-        ("branches".to_owned(), highest.to_value()),
+        ("next".into(), Value::Int(i64::try_from(next).unwrap_or(i64::MAX))),
+        ("branches".into(), highest.to_value()),
     ]);
     let mut body = Vec::new();
     msgpack::put_value(&mut body, &known);

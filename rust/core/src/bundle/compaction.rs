@@ -66,8 +66,8 @@ fn compact_in(txn: &mut Txn<'_>, wanted: &Compaction<'_>, now: f64) -> Result<Ap
         log.selected_branches().iter().map(|(turn, branch)| (*turn, *branch)).filter(|at| at.0 > 0).collect();
     let round = state.get("compact_count").and_then(Value::as_i64).unwrap_or(0) + 1;
     state = Value::Map(vec![
-        ("compact_count".to_owned(), Value::Int(round)),
-        ("last_compact_time".to_owned(), Value::Float(now)),
+        ("compact_count".into(), Value::Int(round)),
+        ("last_compact_time".into(), Value::Float(now)),
     ]);
     let system = before.iter().take_while(|message| is_of(message, "system")).count();
     let compacted = if range.is_all { before.len() - system } else { 0 };
@@ -155,23 +155,23 @@ fn pair(turn: i64, branch: i64) -> Value {
 /// The message that stands for what was summarised, as replay tells it.
 fn summary_message(summary: &str) -> Value {
     let metadata = Value::Map(vec![
-        ("compact_summary".to_owned(), Value::Bool(true)),
-        ("compact_result_event_ids".to_owned(), Value::List(Vec::new())),
-        ("compact_source_path".to_owned(), Value::Nil),
+        ("compact_summary".into(), Value::Bool(true)),
+        ("compact_result_event_ids".into(), Value::List(Vec::new())),
+        ("compact_source_path".into(), Value::Nil),
     ]);
     Value::Map(vec![
-        ("role".to_owned(), Value::Str("assistant".to_owned())),
-        ("content".to_owned(), Value::Str(summary.to_owned())),
-        ("metadata".to_owned(), metadata),
+        ("role".into(), Value::Str("assistant".to_owned())),
+        ("content".into(), Value::Str(summary.to_owned())),
+        ("metadata".into(), metadata),
     ])
 }
 
 fn tag_of(last: Option<(i64, i64)>, parents: Vec<(i64, i64)>, watermark: i64, compact_state: Value) -> Tag {
     let Some((turn, branch)) = last else { return Tag::of_branch(Value::Nil, watermark, compact_state) };
     let branch = Value::Map(vec![
-        ("turn_index".to_owned(), Value::Int(turn)),
-        ("branch_id".to_owned(), Value::Int(branch)),
-        ("context_cutoff_event_id".to_owned(), Value::Int(0)),
+        ("turn_index".into(), Value::Int(turn)),
+        ("branch_id".into(), Value::Int(branch)),
+        ("context_cutoff_event_id".into(), Value::Int(0)),
     ]);
     Tag::Branch { branch, parents: Some(parents), watermark, compact_state }
 }

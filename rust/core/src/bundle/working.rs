@@ -234,8 +234,8 @@ mod tests {
     use super::*;
 
     fn message(role: &str, summary: bool) -> Value {
-        let metadata = Value::Map(vec![("compact_summary".to_owned(), Value::Bool(summary))]);
-        Value::Map(vec![("role".to_owned(), Value::Str(role.to_owned())), ("metadata".to_owned(), metadata)])
+        let metadata = Value::Map(vec![("compact_summary".into(), Value::Bool(summary))]);
+        Value::Map(vec![("role".into(), Value::Str(role.to_owned())), ("metadata".into(), metadata)])
     }
 
     fn roles(messages: &[Value]) -> Vec<&str> {

@@ -1,7 +1,8 @@
 //! CBOR (RFC 8949), read only: the peer offers it as a wrapper type, so a file may hold some.
 
-use super::Value;
+use super::key::Key;
 use super::stored::Fault;
+use super::value::Value;
 
 /// The length of an item that says "until a break".
 const INDEFINITE: u8 = 31;
@@ -91,11 +92,11 @@ impl<'a> Reader<'a> {
         Ok(Value::Map(entries))
     }
 
-    fn entry(&mut self, depth: usize) -> Result<(String, Value), Fault> {
+    fn entry(&mut self, depth: usize) -> Result<(Key, Value), Fault> {
         let (3, short) = self.head()? else {
             return Err(Fault::new("a CBOR map key that is not a string"));
         };
-        Ok((self.text(short)?, self.value(depth + 1)?))
+        Ok((self.text(short)?.into(), self.value(depth + 1)?))
     }
 
     fn simple(&mut self, short: u8) -> Result<Value, Fault> {
@@ -184,7 +185,7 @@ mod tests {
                 "streaming".into(),
             ),
             (&[0x9f, 0x01, 0xf6, 0xff], Value::List(vec![Value::Int(1), Value::Nil])),
-            (&[0xa1, 0x61, b'a', 0xf5], Value::Map(vec![("a".to_owned(), Value::Bool(true))])),
+            (&[0xa1, 0x61, b'a', 0xf5], Value::Map(vec![("a".into(), Value::Bool(true))])),
         ];
 
         for (bytes, value) in examples {

@@ -23,7 +23,7 @@ pub(super) fn value_of(json: serde_json::Value) -> Value {
         serde_json::Value::String(text) => Value::Str(text),
         serde_json::Value::Array(items) => Value::List(items.into_iter().map(value_of).collect()),
         serde_json::Value::Object(fields) => {
-            Value::Map(fields.into_iter().map(|(name, value)| (name, value_of(value))).collect())
+            Value::Map(fields.into_iter().map(|(name, value)| (name.into(), value_of(value))).collect())
         }
     }
 }

@@ -5,11 +5,13 @@
 
 mod cbor;
 mod json;
+mod key;
 mod legacy;
 pub mod msgpack;
 mod stored;
 mod value;
 
 pub use json::from_json;
+pub use key::Key;
 pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
 pub use value::Value;

@@ -1,5 +1,7 @@
 //! One decoded value: what JSON can say, with integers and floats kept apart.
 
+use super::key::{Key, is_same};
+
 /// A decoded value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
@@ -19,13 +21,13 @@ pub enum Value {
     /// A list.
     List(Vec<Value>),
     /// A map in the order of insertion; of two equal keys the last counts.
-    Map(Vec<(String, Value)>),
+    Map(Vec<(Key, Value)>),
 }
 
 impl Value {
     /// Returns the value under `key` when this is a map that has it; linear in the number of keys.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.as_map()?.iter().rev().find_map(|(name, value)| (name == key).then_some(value))
+        self.as_map()?.iter().rev().find_map(|(name, value)| is_same(name, key).then_some(value))
     }
 
     /// Returns the text of a string.
@@ -72,7 +74,7 @@ impl Value {
     }
 
     /// Returns the entries of a map in their order.
-    pub fn as_map(&self) -> Option<&[(String, Value)]> {
+    pub fn as_map(&self) -> Option<&[(Key, Value)]> {
         match self {
             Self::Map(entries) => Some(entries),
             _ => None,
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_last_of_two_equal_keys_counts() {
-        let map = Value::Map(vec![("a".to_owned(), 1_i64.into()), ("a".to_owned(), 2_i64.into())]);
+        let map = Value::Map(vec![("a".into(), 1_i64.into()), ("a".into(), 2_i64.into())]);
 
         let found = map.get("a");
 

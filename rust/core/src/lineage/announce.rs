@@ -13,6 +13,8 @@ use crate::codec::Value;
 #[derive(Debug, Clone)]
 pub(super) struct Step<'a> {
     pub event: Cow<'a, Value>,
+    /// Its type.
+    pub kind: Cow<'a, str>,
     /// The summary that stands for it.
     pub rule: Option<usize>,
     /// A result that was moved to the call it belongs to.
@@ -22,7 +24,8 @@ pub(super) struct Step<'a> {
 impl Step<'_> {
     /// Wraps an event that was made here and is not in the log.
     pub fn made(event: Value) -> Self {
-        Self { event: Cow::Owned(event), rule: None, settled: false }
+        let kind = Cow::Owned(kind(&event).to_owned());
+        Self { event: Cow::Owned(event), kind, rule: None, settled: false }
     }
 }
 
@@ -42,15 +45,14 @@ pub(super) fn announce(steps: Vec<Step<'_>>) -> Vec<Step<'_>> {
             scribe.write_pending();
             scribe.announced.extend(ids);
         }
-        let kind = kind(&step.event);
-        let user = matches!(kind, "user_input" | "user_message");
+        let user = matches!(&*step.kind, "user_input" | "user_message");
         if user {
             scribe.write_pending();
             scribe.announced.clear();
         }
-        let call = kind == "tool_call";
+        let call = step.kind == "tool_call";
         let passes = step.rule.is_some() && !(call && settled.contains(&*identity(&step.event, JOB)));
-        match kind {
+        match &*step.kind {
             _ if passes => scribe.out.push(step),
             "tool_call" => scribe.call(step),
             // The dispatch of a sub-agent may stand between calls of one message.
@@ -68,9 +70,8 @@ pub(super) fn announce(steps: Vec<Step<'_>>) -> Vec<Step<'_>> {
 
 /// Returns, for each start of a round, the ids of the calls that its message makes.
 fn told_by_rounds(steps: &[Step<'_>]) -> Vec<Option<Vec<String>>> {
-    let events: Vec<&Value> = steps.iter().map(|step| &*step.event).collect();
-    let message = |at: usize| events[at].get("message");
-    rounds(&events, |at| steps[at].rule.is_none())
+    let message = |at: usize| steps[at].event.get("message");
+    rounds(steps, |at| steps[at].rule.is_none())
         .into_iter()
         .map(|mark| match mark {
             Mark::Start(end) => {

@@ -1,7 +1,7 @@
 //! Rows that were recorded twice in a row.
 
 use super::field::kind;
-use crate::codec::Value;
+use crate::codec::{Key, Value};
 
 /// What a row may differ in and still be the same fact written twice.
 const PER_ROW: [&str; 2] = ["event_id", "ts"];
@@ -25,9 +25,9 @@ pub(super) fn repeats(event: &Value, previous: &Value) -> bool {
     }
 }
 
-fn same_pairs(one: &[(String, Value)], other: &[(String, Value)], ignored: &[&str]) -> bool {
+fn same_pairs(one: &[(Key, Value)], other: &[(Key, Value)], ignored: &[&str]) -> bool {
     let counted =
-        |pairs: &[(String, Value)]| pairs.iter().filter(|(key, _)| !ignored.contains(&&**key)).count();
+        |pairs: &[(Key, Value)]| pairs.iter().filter(|(key, _)| !ignored.contains(&&**key)).count();
     let matches = |at: usize, key: &str, value: &Value| {
         // Rows of one writer have their fields in one order, so the guess is nearly always right.
         let guess = other.get(at).filter(|(name, _)| name == key);

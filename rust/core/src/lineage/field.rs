@@ -54,7 +54,7 @@ pub(super) fn string(text: impl Into<String>) -> Value {
 
 /// Builds a map in the order given.
 pub(super) fn record<const N: usize>(pairs: [(&str, Value); N]) -> Value {
-    Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 #[cfg(test)]

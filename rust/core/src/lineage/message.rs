@@ -36,7 +36,7 @@ pub(super) fn set(message: &mut Value, key: &str, value: Value) {
     if let Some(known) = field(message, key) {
         *known = value;
     } else if let Value::Map(pairs) = message {
-        pairs.push((key.to_owned(), value));
+        pairs.push((key.into(), value));
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::announce::{Step, announce};
 use super::compaction::Pathless;
 use super::cover::Cover;
-use super::field::{JOB, identity, kind, or, record, string, text, truthy};
+use super::field::{JOB, identity, or, record, string, text, truthy};
 use super::log::Log;
 use super::message::{add_image, add_reasoning, role, set};
 use super::path::stamp;
@@ -56,21 +56,20 @@ impl Log<'_> {
 }
 
 fn tell(steps: &[Step<'_>], cover: &Cover, with_metadata: bool) -> Vec<Value> {
-    let events: Vec<&Value> = steps.iter().map(|step| &*step.event).collect();
-    let marks = rounds(&events, |at| steps[at].rule.is_none());
-    let mut teller = Teller { with_metadata, provider_ids: provider_ids(&events), ..Teller::default() };
+    let marks = rounds(steps, |at| steps[at].rule.is_none());
+    let mut teller = Teller { with_metadata, provider_ids: provider_ids(steps), ..Teller::default() };
     let mut summarised = vec![false; cover.rules.len()];
-    for (at, event) in events.iter().enumerate() {
-        if let Some(rule) = steps[at].rule {
+    for (at, step) in steps.iter().enumerate() {
+        if let Some(rule) = step.rule {
             if !std::mem::replace(&mut summarised[rule], true) {
                 teller.summary(&cover.rules[rule].summary, || cover.rules[rule].metadata());
             }
         } else if let Mark::Start(end) = marks[at] {
-            teller.round(event, events[end]);
+            teller.round(&step.event, &steps[end].event);
         } else if marks[at] == Mark::End {
             teller.told = None;
         } else {
-            teller.event(event);
+            teller.event(&step.kind, &step.event);
         }
     }
     teller.flush();
@@ -78,8 +77,8 @@ fn tell(steps: &[Step<'_>], cover: &Cover, with_metadata: bool) -> Vec<Value> {
 }
 
 /// Returns the ids by which the provider knows the jobs of a log.
-fn provider_ids<'e>(events: &[&'e Value]) -> HashMap<Cow<'e, str>, &'e Value> {
-    let calls = events.iter().filter(|event| kind(event) == "tool_call");
+fn provider_ids<'e>(steps: &'e [Step<'_>]) -> HashMap<Cow<'e, str>, &'e Value> {
+    let calls = steps.iter().filter(|step| step.kind == "tool_call").map(|step| &*step.event);
     let known = calls.filter_map(|call| Some((identity(call, JOB), truthy(call, "tool_call_id")?)));
     known.filter(|(job, _)| !job.is_empty()).collect()
 }
@@ -102,8 +101,7 @@ struct Teller<'e> {
 }
 
 impl<'e> Teller<'e> {
-    fn event(&mut self, event: &'e Value) {
-        let kind = kind(event);
+    fn event(&mut self, kind: &str, event: &'e Value) {
         match kind {
             _ if self.is_piece_of_round(kind, event) => {}
             "text_chunk" | "text" => self.text.push_str(text(event, "content")),

@@ -1,11 +1,10 @@
 //! Events as a resumed session repaints them: nothing is left open.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::announce::{Step, announce};
 use super::dedupe::dedupe_adjacent;
-use super::field::{JOB, identity, int, kind, or, record, string, truthy};
+use super::field::{JOB, identity, int, or, record, string, truthy};
 use crate::codec::Value;
 
 /// What the result of an interrupted call says.
@@ -40,7 +39,7 @@ pub fn announced_events(
     let step = |event: Value| {
         let rule = int(&event, "event_id").filter(|id| covered.contains(id)).map(|_| 0);
         let settled = truthy(&event, "_settled_from_call").is_some();
-        Step { event: Cow::Owned(event), rule, settled }
+        Step { rule, settled, ..Step::made(event) }
     };
     let mut steps: Vec<Step<'_>> = events.into_iter().map(step).collect();
     if let Some(live_job_ids) = interrupted {
@@ -57,7 +56,7 @@ pub(super) fn finish(steps: &mut Vec<Step<'_>>, live_job_ids: &[String]) {
     let mut agents = Jobs::default();
     for step in steps.iter().filter(|step| step.rule.is_none()) {
         let event = &*step.event;
-        match kind(event) {
+        match &*step.kind {
             "tool_call" => tools.start(&identity(event, JOB), event),
             "tool_result" => tools.end(&identity(event, JOB)),
             "subagent_call" => agents.start(&identity(event, &["job_id"]), event),

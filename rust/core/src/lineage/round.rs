@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::field::{int, kind, text};
+use super::announce::Step;
+use super::field::{int, text};
 use super::path::stated;
 use crate::codec::Value;
 
@@ -21,14 +22,14 @@ pub(super) enum Mark {
 ///
 /// A round is refused when an id occurs twice, when its edges lie on different branches, or when another
 /// round or a user message begins within it. Its streamed pieces then stand for it.
-pub(super) fn rounds(events: &[&Value], eligible: impl Fn(usize) -> bool) -> Vec<Mark> {
-    let mut marks = vec![Mark::Plain; events.len()];
-    let edges = Edges::of(events);
+pub(super) fn rounds(steps: &[Step<'_>], eligible: impl Fn(usize) -> bool) -> Vec<Mark> {
+    let mut marks = vec![Mark::Plain; steps.len()];
+    let edges = Edges::of(steps);
     for (&start, found) in &edges.starts {
         let Found::Once(first) = *found else { continue };
         let Some(&Found::Once(last)) = edges.ends.get(&start) else { continue };
         let undisturbed = first < last && edges.breaks[first] == edges.breaks[last];
-        if undisturbed && eligible(first) && eligible(last) && fits(events[first], events[last]) {
+        if undisturbed && eligible(first) && eligible(last) && fits(&steps[first].event, &steps[last].event) {
             marks[first] = Mark::Start(last);
             marks[last] = Mark::End;
         }
@@ -54,16 +55,17 @@ struct Edges {
 }
 
 impl Edges {
-    fn of(events: &[&Value]) -> Self {
+    fn of(steps: &[Step<'_>]) -> Self {
         let mut edges = Self::default();
         let mut seen = 0;
         let mut candidates: HashMap<i64, (Found, Option<i64>)> = HashMap::new();
-        for (at, event) in events.iter().enumerate() {
-            let id = int(event, "event_id").filter(|id| *id > 0);
-            let kind = kind(event);
-            seen += usize::from(matches!(kind, "assistant_round_start" | "user_message"));
+        for (at, Step { event, kind, .. }) in steps.iter().enumerate() {
+            seen += usize::from(matches!(&**kind, "assistant_round_start" | "user_message"));
             edges.breaks.push(seen);
-            match (kind, id) {
+            if !matches!(&**kind, "assistant_round_start" | "assistant_message") {
+                continue;
+            }
+            match (&**kind, int(event, "event_id").filter(|id| *id > 0)) {
                 ("assistant_round_start", Some(id)) => {
                     edges
                         .starts
@@ -139,8 +141,12 @@ mod tests {
         ])
     }
 
+    fn steps(events: &[Value]) -> Vec<Step<'_>> {
+        events.iter().cloned().map(Step::made).collect()
+    }
+
     fn marks(events: &[Value]) -> Vec<Mark> {
-        rounds(&events.iter().collect::<Vec<_>>(), |_| true)
+        rounds(&steps(events), |_| true)
     }
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
     fn an_edge_that_is_not_shown_makes_no_round() {
         let events = [start(1), end(2, 1, 1)];
 
-        let marks = rounds(&events.iter().collect::<Vec<_>>(), |at| at == 0);
+        let marks = rounds(&steps(&events), |at| at == 0);
 
         assert_eq!(marks, [Mark::Plain, Mark::Plain]);
     }

@@ -29,15 +29,16 @@ pub(super) fn settled<'a>(log: &Log<'a>, cover: &Cover) -> Vec<Step<'a>> {
             steps.push(step(log, cover, at));
         }
         if let (Some(&result), "tool_call") = (moved, line.kind) {
-            let event = Cow::Borrowed(log.lines[result].event);
-            steps.push(Step { event, rule: None, settled: true });
+            steps.push(Step { rule: None, settled: true, ..step(log, cover, result) });
         }
     }
     steps
 }
 
 fn step<'a>(log: &Log<'a>, cover: &Cover, at: usize) -> Step<'a> {
-    Step { event: Cow::Borrowed(log.lines[at].event), rule: cover.by[at], settled: false }
+    let line = &log.lines[at];
+    let (event, kind) = (Cow::Borrowed(line.event), Cow::Borrowed(line.kind));
+    Step { event, kind, rule: cover.by[at], settled: false }
 }
 
 /// Finds, for each call that is shown, the result that was recorded away from it.

@@ -123,16 +123,16 @@ pub fn token_usage(
     by_turn: bool,
 ) -> Result<Value> {
     let own = own_usage(source, agent)?.to_value();
-    let mut pairs = vec![("agent".to_owned(), string(agent))];
+    let mut pairs = vec![("agent".into(), string(agent))];
     pairs.extend(own.as_map().unwrap_or_default().iter().cloned());
     if include_subagents {
-        pairs.push(("subagents".to_owned(), map_of(subagent_usage(source, agent)?)));
+        pairs.push(("subagents".into(), map_of(subagent_usage(source, agent)?)));
     }
     if include_attached {
-        pairs.push(("attached".to_owned(), map_of(attached_usage(source)?)));
+        pairs.push(("attached".into(), map_of(attached_usage(source)?)));
     }
     if by_turn {
-        pairs.push(("by_turn".to_owned(), Value::List(usage_by_turn(source, agent)?)));
+        pairs.push(("by_turn".into(), Value::List(usage_by_turn(source, agent)?)));
     }
     Ok(Value::Map(pairs))
 }
@@ -325,5 +325,5 @@ fn turn_row(turn: i64, usage: Usage) -> Value {
 }
 
 fn map_of(rows: Vec<(String, Usage)>) -> Value {
-    Value::Map(rows.into_iter().map(|(path, usage)| (path, usage.to_value())).collect())
+    Value::Map(rows.into_iter().map(|(path, usage)| (path.into(), usage.to_value())).collect())
 }

@@ -71,7 +71,7 @@ pub fn value(json: serde_json::Value) -> Value {
         serde_json::Value::String(text) => Value::Str(text),
         serde_json::Value::Array(items) => Value::List(items.into_iter().map(value).collect()),
         serde_json::Value::Object(pairs) => {
-            Value::Map(pairs.into_iter().map(|(key, item)| (key, value(item))).collect())
+            Value::Map(pairs.into_iter().map(|(key, item)| (key.into(), value(item))).collect())
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::array;
 use std::cell::Cell;
 
+use amberlog_core::codec::Value;
 use amberlog_core::codec::msgpack::{Malformed, READ_DEPTH, Reader, Token};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
@@ -25,6 +26,43 @@ pub(crate) fn decode(py: Python<'_>, body: &[u8]) -> PyResult<Py<PyAny>> {
     let decoded = decode_with(py, body, &mut keys);
     KEYS.set(Some(keys));
     decoded.map(Bound::unbind)
+}
+
+/// Returns the objects of values of the core.
+pub(crate) fn objects<'py>(py: Python<'py>, values: &[Value]) -> PyResult<Bound<'py, PyList>> {
+    let mut keys = KEYS.take().unwrap_or_default();
+    let made = list_of(py, values, &mut keys);
+    KEYS.set(Some(keys));
+    made
+}
+
+// Recursion: no value that comes here nests deeper than what was read from Python or from a file.
+fn object_of<'py>(py: Python<'py>, value: &Value, keys: &mut Keys) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Nil => py.None().into_bound(py),
+        Value::Bool(truth) => truth.into_bound_py_any(py)?,
+        Value::Int(number) => number.into_bound_py_any(py)?,
+        Value::UInt(number) => number.into_bound_py_any(py)?,
+        Value::Float(number) => number.into_bound_py_any(py)?,
+        Value::Str(text) => PyString::new(py, text).into_any(),
+        Value::List(items) => list_of(py, items, keys)?.into_any(),
+        Value::Map(entries) => {
+            let dict = PyDict::new(py);
+            for (key, entry) in entries {
+                let entry = object_of(py, entry, keys)?;
+                dict.set_item(keys.of(py, 0, key.as_bytes())?, entry)?;
+            }
+            dict.into_any()
+        }
+    })
+}
+
+fn list_of<'py>(py: Python<'py>, values: &[Value], keys: &mut Keys) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for value in values {
+        list.append(object_of(py, value, keys)?)?;
+    }
+    Ok(list)
 }
 
 fn decode_with<'py>(py: Python<'py>, body: &[u8], keys: &mut Keys) -> PyResult<Bound<'py, PyAny>> {
@@ -141,6 +179,10 @@ impl Keys {
     fn next<'py>(&mut self, py: Python<'py>, reader: &mut Reader<'_>) -> PyResult<Bound<'py, PyString>> {
         let at = reader.position();
         let key = reader.raw_key().map_err(malformed)?;
+        self.of(py, at, key)
+    }
+
+    fn of<'py>(&mut self, py: Python<'py>, at: usize, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
         let slot = if key.len() <= CACHED_LEN { self.slots.get_mut(slot_of(key)) } else { None };
         match slot {
             Some(Some((name, object))) if **name == *key => Ok(object.bind(py).clone()),

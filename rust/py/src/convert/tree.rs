@@ -1,7 +1,7 @@
 //! Builds values of the core from Python objects that are only looked at, never stored.
 
 use amberlog_core::Result;
-use amberlog_core::codec::Value;
+use amberlog_core::codec::{Key, Value};
 use amberlog_core::codec::msgpack::MAX_DEPTH;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyStringMethods, PyTuple};
@@ -11,7 +11,7 @@ use super::place::{Refusal, Step};
 
 /// A step of the way to what was refused, the innermost first.
 enum Taken {
-    Key(String),
+    Key(Key),
     Index(usize),
 }
 
@@ -50,7 +50,7 @@ fn fields<'py>(event: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyDict>> {
 // Recursion, bounded by `MAX_DEPTH`: the drop of a value recurses as deep.
 fn of(object: &Bound<'_, PyAny>, depth: usize) -> Outcome<Value> {
     if let Some(text) = exact::<PyString>(object) {
-        Ok(Value::Str(text_of(text)?))
+        Ok(Value::from(str_of(text)?))
     } else if let Some(number) = exact::<PyInt>(object) {
         integer(number)
     } else if let Some(dict) = exact::<PyDict>(object) {
@@ -72,7 +72,7 @@ fn of_derived(object: &Bound<'_, PyAny>, depth: usize) -> Outcome<Value> {
     if let Ok(tuple) = object.cast::<PyTuple>() {
         of_items(tuple.iter(), depth)
     } else if let Ok(text) = object.cast::<PyString>() {
-        Ok(Value::Str(text_of(text)?))
+        Ok(Value::from(str_of(text)?))
     } else if let Ok(number) = object.cast::<PyInt>() {
         integer(number)
     } else if let Ok(dict) = object.cast::<PyDict>() {
@@ -99,7 +99,7 @@ fn of_dict(dict: &Bound<'_, PyDict>, depth: usize) -> Outcome<Value> {
         let name = key.cast::<PyString>().map_err(|_| {
             type_refused(format!("a key is a {}, and events have only str keys", type_name(&key)))
         })?;
-        let name = text_of(name)?;
+        let name = Key::from(str_of(name)?);
         match of(&item, depth) {
             Ok(value) => entries.push((name, value)),
             Err(refused) => return Err(beneath(refused, Taken::Key(name))),
@@ -125,9 +125,8 @@ fn deeper(depth: usize) -> Outcome<usize> {
     }
 }
 
-fn text_of(text: &Bound<'_, PyString>) -> Outcome<String> {
-    let text = text.to_str().map_err(|_| value_refused("text with a lone surrogate, which is no Unicode"))?;
-    Ok(text.to_owned())
+fn str_of<'t>(text: &'t Bound<'_, PyString>) -> Outcome<&'t str> {
+    text.to_str().map_err(|_| value_refused("text with a lone surrogate, which is no Unicode"))
 }
 
 #[cold]

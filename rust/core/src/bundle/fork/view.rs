@@ -40,7 +40,7 @@ impl Views {
         let Some((_, events)) = self.0.get_mut(agent) else { return };
         let fields = FIELDS.iter().filter_map(|name| {
             let value = msgpack::decode(msgpack::field(body, name)?).ok()?;
-            Some(((*name).to_owned(), value))
+            Some(((*name).into(), value))
         });
         events.push((number, Value::Map(fields.collect())));
     }
@@ -51,7 +51,7 @@ impl Views {
             events.sort_by_key(|(number, _)| *number);
             let events: Vec<Value> = events.into_iter().map(|(_, event)| event).collect();
             let view = project(&view, &events).filter(|view| !view.is_empty())?;
-            let pairs = view.into_iter().map(|(turn, branch)| (turn.to_string(), Value::Int(branch)));
+            let pairs = view.into_iter().map(|(turn, branch)| (turn.to_string().into(), Value::Int(branch)));
             Some(([agent.as_bytes(), SLOT].concat(), Value::Map(pairs.collect())))
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::codec::Value;
+use crate::codec::{Key, Value};
 use crate::lineage::arguments;
 
 /// An event of the new log, before it is numbered.
@@ -11,7 +11,7 @@ pub struct Translated {
     /// Its type.
     pub kind: String,
     /// Its fields, without those that every migrated event gets.
-    pub fields: Vec<(String, Value)>,
+    pub fields: Vec<(Key, Value)>,
     /// Its turn; 0 before the first one, which all of that counts to in the end.
     pub turn: i64,
 }
@@ -199,19 +199,19 @@ impl Translation {
         }
     }
 
-    fn put(&mut self, kind: &str, fields: Vec<(String, Value)>) {
+    fn put(&mut self, kind: &str, fields: Vec<(Key, Value)>) {
         self.done.push(Translated { kind: kind.to_owned(), fields, turn: self.turn });
     }
 
     /// Writes an event made of another one, at the time of that one.
-    fn put_dated(&mut self, kind: &str, mut fields: Vec<(String, Value)>, event: &Value) {
+    fn put_dated(&mut self, kind: &str, mut fields: Vec<(Key, Value)>, event: &Value) {
         fields.extend(event.get("ts").map(|ts| pair("ts", ts.clone())));
         self.put(kind, fields);
     }
 }
 
-fn pair(name: &str, value: Value) -> (String, Value) {
-    (name.to_owned(), value)
+fn pair(name: &str, value: Value) -> (Key, Value) {
+    (name.into(), value)
 }
 
 /// A field, or the empty text where there is none.

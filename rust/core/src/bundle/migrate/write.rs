@@ -104,20 +104,20 @@ fn write_log(migration: &Migration<'_>, inner: &Inner, old: &Old<'_>, target: &I
 fn meta(migration: &Migration<'_>, inner: &Inner) -> Result<Vec<Change>> {
     let version = value_of(inner, Table::Meta, b"format_version")?;
     let origin = Value::Map(vec![
-        ("migrated_from".to_owned(), Value::from(inner.path.to_string_lossy().into_owned())),
+        ("migrated_from".into(), Value::from(inner.path.to_string_lossy().into_owned())),
         (
-            "source_version".to_owned(),
+            "source_version".into(),
             version.filter(|stated| stated.as_i64() > Some(0)).unwrap_or(Value::Int(1)),
         ),
-        ("migrated_at".to_owned(), Value::from(migration.at)),
-        ("migrator".to_owned(), Value::from("v1_to_v2")),
+        ("migrated_at".into(), Value::from(migration.at)),
+        ("migrator".into(), Value::from("v1_to_v2")),
     ]);
     let mut lineage = match value_of(inner, Table::Meta, b"lineage")? {
         Some(Value::Map(known)) => known,
         _ => Vec::new(),
     };
     lineage.retain(|(name, _)| name != "migration");
-    lineage.push(("migration".to_owned(), origin.clone()));
+    lineage.push(("migration".into(), origin.clone()));
     let put = |key: &[u8], value: &Value| Change {
         table: Table::Meta,
         key: key.to_vec(),

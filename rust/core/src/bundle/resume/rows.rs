@@ -8,7 +8,8 @@ use crate::bundle::ledger::last_number;
 use crate::bundle::order::is_ordered;
 use crate::bundle::read::rows_from;
 use crate::bundle::value::open;
-use crate::codec::{Stored, Value, msgpack};
+use crate::codec::msgpack::{self, Malformed, Reader, Token};
+use crate::codec::{Stored, Value};
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
 use crate::model::Namespace;
@@ -144,22 +145,30 @@ impl<'c> LogRows<'c> {
         let Stored::Object(body) = open(&self.inner.path, Table::Events, key, stored)? else {
             return Ok(None);
         };
-        let kind = msgpack::field(&body, "type").and_then(msgpack::as_str).unwrap_or_default();
-        let decoded = if TOLD.contains(&kind) { msgpack::decode(&body) } else { outline(&body) };
-        decoded.map(Some).map_err(|fault| {
+        as_far_as_asked(&body).map(Some).map_err(|fault| {
             let at = format!("events[{}]", String::from_utf8_lossy(key));
             Error::damaged(&self.inner.path, at, fault.to_string())
         })
     }
 }
 
-/// Where an event stands, without what it says: nobody here asks for more of most of them.
-fn outline(body: &[u8]) -> Result<Value, msgpack::Malformed> {
-    let mut pairs = Vec::with_capacity(PLACE.len());
-    for name in PLACE {
-        if let Some(value) = msgpack::field(body, name) {
-            pairs.push((name.to_owned(), msgpack::decode(value)?));
+/// An event, of most of which nobody here asks more than where it stands. `body` was checked when it was
+/// opened.
+fn as_far_as_asked(body: &[u8]) -> Result<Value, Malformed> {
+    let mut reader = Reader::new(body);
+    let Token::Map(count) = reader.token()? else { return Ok(Value::Map(Vec::new())) };
+    let mut place = [None; PLACE.len()];
+    for _ in 0..count {
+        let (key, value) = (reader.raw_key()?, reader.pass()?);
+        if let Some(at) = PLACE.iter().position(|name| name.as_bytes() == key) {
+            place[at] = Some(value);
         }
     }
-    Ok(Value::Map(pairs))
+    let [kind, ..] = place;
+    if kind.and_then(msgpack::as_str).is_some_and(|kind| TOLD.contains(&kind)) {
+        return msgpack::decode(body);
+    }
+    let known = PLACE.iter().zip(place).filter_map(|(name, value)| Some((*name, value?)));
+    let pairs = known.map(|(name, value)| Ok((name.into(), msgpack::decode(value)?)));
+    pairs.collect::<Result<_, _>>().map(Value::Map)
 }

@@ -223,18 +223,18 @@ impl Record {
     /// The row's bytes.
     pub fn seal(&self) -> Vec<u8> {
         let mut fields = vec![
-            ("turn".to_owned(), Value::Int(self.turn)),
-            ("messages".to_owned(), integer(self.messages)),
-            ("ts".to_owned(), Value::Float(self.ts)),
-            ("parts".to_owned(), self.ranges()),
+            ("turn".into(), Value::Int(self.turn)),
+            ("messages".into(), integer(self.messages)),
+            ("ts".into(), Value::Float(self.ts)),
+            ("parts".into(), self.ranges()),
         ];
         if let Tag::Branch { branch, parents, watermark, compact_state } = &self.tag {
-            fields.push(("branch".to_owned(), branch.clone()));
+            fields.push(("branch".into(), branch.clone()));
             if let Some(parents) = parents {
-                fields.push(("parents".to_owned(), runs_of(parents)));
+                fields.push(("parents".into(), runs_of(parents)));
             }
-            fields.push(("watermark".to_owned(), Value::Int(*watermark)));
-            fields.push(("compact_state".to_owned(), compact_state.clone()));
+            fields.push(("watermark".into(), Value::Int(*watermark)));
+            fields.push(("compact_state".into(), compact_state.clone()));
         }
         let mut body = Vec::new();
         msgpack::put_value(&mut body, &Value::Map(fields));
@@ -328,10 +328,10 @@ pub fn branch_record(path: &super::tag::Path, tag: &Tag, messages: Value) -> Val
         Tag::Plain => (0, Value::Int(0)),
     };
     Value::Map(vec![
-        ("path".to_owned(), path_value(path)),
-        ("messages".to_owned(), messages),
-        ("watermark".to_owned(), Value::Int(watermark)),
-        ("compact_state".to_owned(), tag.compact_state()),
-        ("context_cutoff_event_id".to_owned(), cutoff),
+        ("path".into(), path_value(path)),
+        ("messages".into(), messages),
+        ("watermark".into(), Value::Int(watermark)),
+        ("compact_state".into(), tag.compact_state()),
+        ("context_cutoff_event_id".into(), cutoff),
     ])
 }

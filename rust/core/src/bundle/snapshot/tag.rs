@@ -106,7 +106,7 @@ impl Tag {
             Self::Plain => Value::Nil,
             Self::Branch { branch, parents, .. } => match (branch, parents) {
                 (Value::Map(fields), Some(parents)) => {
-                    let parents = (PARENTS.to_owned(), path_value(parents));
+                    let parents = (PARENTS.into(), path_value(parents));
                     Value::Map(fields.iter().cloned().chain([parents]).collect())
                 }
                 _ => branch.clone(),
@@ -140,8 +140,8 @@ impl Tag {
         match self {
             Self::Branch { compact_state, .. } if compact_state.truthy() => compact_state.clone(),
             _ => Value::Map(vec![
-                ("compact_count".to_owned(), Value::Int(0)),
-                ("last_compact_time".to_owned(), Value::Float(0.0)),
+                ("compact_count".into(), Value::Int(0)),
+                ("last_compact_time".into(), Value::Float(0.0)),
             ]),
         }
     }
@@ -153,9 +153,9 @@ mod tests {
 
     fn tag(turn: i64, parents: &[(i64, i64)]) -> Tag {
         let branch = Value::Map(vec![
-            ("turn_index".to_owned(), Value::Int(turn)),
-            ("branch_id".to_owned(), Value::Int(1)),
-            ("parent_branch_path".to_owned(), path_value(parents)),
+            ("turn_index".into(), Value::Int(turn)),
+            ("branch_id".into(), Value::Int(1)),
+            ("parent_branch_path".into(), path_value(parents)),
         ]);
         Tag::of_branch(branch, 7, Value::Nil)
     }

@@ -105,16 +105,16 @@ fn entry(table: Table, key: &[u8], content: &Content) -> Option<Vec<u8>> {
     let key = String::from_utf8_lossy(key);
     let fields = match table {
         Table::Channels => vec![
-            ("channel_key".to_owned(), text(&key)),
-            ("channel".to_owned(), text(owner)),
-            ("sender".to_owned(), text(content.string("sender"))),
-            ("type".to_owned(), text("channel")),
+            ("channel_key".into(), text(&key)),
+            ("channel".into(), text(owner)),
+            ("sender".into(), text(content.string("sender"))),
+            ("type".into(), text("channel")),
         ],
         _ => vec![
-            ("event_key".to_owned(), text(&key)),
-            ("agent".to_owned(), text(owner)),
-            ("type".to_owned(), text(content.string("type"))),
-            ("event_id".to_owned(), Value::Int(content.event_id())),
+            ("event_key".into(), text(&key)),
+            ("agent".into(), text(owner)),
+            ("type".into(), text(content.string("type"))),
+            ("event_id".into(), Value::Int(content.event_id())),
         ],
     };
     let mut body = Vec::new();

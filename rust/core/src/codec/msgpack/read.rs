@@ -152,6 +152,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Passes over one whole object that was checked before, whose strings need no second look.
+    pub(crate) fn pass(&mut self) -> Result<&'a [u8], Malformed> {
+        let start = self.at;
+        let mut left = 1_usize;
+        while left > 0 {
+            left = match self.raw_token()? {
+                Token::List(count) => left.saturating_add(count),
+                Token::Map(count) => left.saturating_add(count.saturating_mul(2)),
+                _ => left,
+            } - 1;
+        }
+        self.bytes.get(start..self.at).ok_or_else(|| self.cut())
+    }
+
     /// Passes over one whole object and returns its bytes.
     pub fn raw(&mut self) -> Result<&'a [u8], Malformed> {
         let start = self.at;
@@ -341,7 +355,7 @@ mod tests {
 
         let value = decode(&bytes).unwrap();
 
-        assert_eq!(value, Value::Map(vec![("a".to_owned(), Value::Int(2))]));
+        assert_eq!(value, Value::Map(vec![("a".into(), Value::Int(2))]));
         assert_eq!(field(&bytes, "a").and_then(as_i64), Some(2));
     }
 

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::Malformed;
 use super::read::{Reader, Token, check_depth};
-use crate::codec::Value;
+use crate::codec::{Key, Value};
 
 /// How many items are made room for before any of them was seen.
 const ROOM: usize = 1024;
@@ -39,7 +39,7 @@ impl Reader<'_> {
             if !matches!(items, Items::Scalar(_)) {
                 check_depth(start, open.len())?;
             }
-            open.push(Frame { left, key: String::new(), items });
+            open.push(Frame { left, key: Key::default(), items });
             // What is complete goes into what it stands in, which may complete that.
             while let Some(frame) = open.pop_if(|frame| frame.left == 0) {
                 let value = frame.items.close();
@@ -49,7 +49,7 @@ impl Reader<'_> {
                 }
             }
             if let Some(Frame { key, items: Items::Map(_), .. }) = open.last_mut() {
-                self.key()?.clone_into(key);
+                *key = self.key()?.into();
             }
         }
     }
@@ -58,14 +58,14 @@ impl Reader<'_> {
 /// An open container that is being filled.
 struct Frame {
     left: usize,
-    key: String,
+    key: Key,
     items: Items,
 }
 
 enum Items {
     Scalar(Value),
     List(Vec<Value>),
-    Map(Vec<(String, Value)>),
+    Map(Vec<(Key, Value)>),
 }
 
 impl Frame {
@@ -90,12 +90,12 @@ impl Items {
 }
 
 // A repeated key keeps its first place and takes its last value, as a Python dict does.
-fn last_wins(entries: Vec<(String, Value)>) -> Vec<(String, Value)> {
+fn last_wins(entries: Vec<(Key, Value)>) -> Vec<(Key, Value)> {
     if are_distinct(&entries) {
         return entries;
     }
     let mut places = HashMap::with_capacity(entries.len());
-    let mut kept: Vec<(String, Value)> = Vec::with_capacity(entries.len());
+    let mut kept: Vec<(Key, Value)> = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         let place = *places.entry(key.clone()).or_insert(kept.len());
         match kept.get_mut(place) {
@@ -106,7 +106,7 @@ fn last_wins(entries: Vec<(String, Value)>) -> Vec<(String, Value)> {
     kept
 }
 
-fn are_distinct(entries: &[(String, Value)]) -> bool {
+fn are_distinct(entries: &[(Key, Value)]) -> bool {
     // Comparing all pairs is quicker than hashing for the few keys of an event.
     if entries.len() <= 16 {
         let mut behind = entries.iter();
