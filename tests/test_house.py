@@ -28,8 +28,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "amberlog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
-WRAPPERS = {"_null.py", "lineage.py", "migration.py", "session.py"}
-WRAPPERS = {"_null.py", "index.py", "lineage.py", "session.py"}
+WRAPPERS = {"_null.py", "index.py", "lineage.py", "migration.py", "session.py"}
 PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
