@@ -8,5 +8,5 @@ pub mod pages;
 pub mod registry;
 pub mod schema;
 pub mod service;
-mod vfs;
 pub mod sidecar;
+mod vfs;

@@ -1,8 +1,8 @@
 //! What was said last in a conversation, for a listing: read from the packed messages, decoding
 //! only the ones that are shown.
 
-use crate::codec::Value;
 use crate::codec::msgpack::{self, Reader, Token};
+use crate::codec::{Value, from_json};
 
 /// Characters of a preview.
 pub const PREVIEW: usize = 200;
@@ -45,12 +45,12 @@ impl Exchange {
 
     /// Reads messages that are stored as JSON text, as old sessions keep them.
     pub fn of_json(text: &[u8]) -> Option<Self> {
-        let parsed: serde_json::Value = serde_json::from_slice(text).ok()?;
-        if !parsed.is_array() && !parsed.is_object() {
+        let parsed = from_json(std::str::from_utf8(text).ok()?).ok()?;
+        if !matches!(parsed, Value::List(_) | Value::Map(_)) {
             return None;
         }
         let mut body = Vec::with_capacity(text.len());
-        msgpack::put_value(&mut body, &of_json_value(parsed));
+        msgpack::put_value(&mut body, &parsed);
         Self::of_snapshot(&body)
     }
 
@@ -153,23 +153,6 @@ fn part_text(part: &[u8], limit: usize) -> String {
 /// The first `limit` characters.
 pub fn cut(text: &str, limit: usize) -> &str {
     text.char_indices().nth(limit).map_or(text, |(at, _)| &text[..at])
-}
-
-fn of_json_value(value: serde_json::Value) -> Value {
-    match value {
-        serde_json::Value::Null => Value::Nil,
-        serde_json::Value::Bool(truth) => Value::Bool(truth),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Value::Int(number),
-            (None, Some(number)) => Value::UInt(number),
-            (None, None) => Value::Float(number.as_f64().unwrap_or(0.0)),
-        },
-        serde_json::Value::String(text) => Value::Str(text),
-        serde_json::Value::Array(items) => Value::List(items.into_iter().map(of_json_value).collect()),
-        serde_json::Value::Object(map) => {
-            Value::Map(map.into_iter().map(|(key, value)| (key, of_json_value(value))).collect())
-        }
-    }
 }
 
 #[cfg(test)]

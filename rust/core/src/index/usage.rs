@@ -82,7 +82,7 @@ fn integer(number: u64) -> Value {
 }
 
 fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    Value::Map(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Value::Map(fields.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 /// Counts over all entries, under the peer's names. `now` is in seconds since 1970.
@@ -112,7 +112,8 @@ pub fn stats(connection: &Connection, now: f64) -> rusqlite::Result<Value> {
 
 fn counted(connection: &Connection, sql: &str) -> rusqlite::Result<Value> {
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, Value::Int(row.get(1)?))))?;
+    let rows =
+        statement.query_map([], |row| Ok((row.get_ref(0)?.as_str()?.into(), Value::Int(row.get(1)?))))?;
     Ok(Value::Map(rows.collect::<rusqlite::Result<_>>()?))
 }
 
