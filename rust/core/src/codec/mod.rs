@@ -4,6 +4,7 @@
 //! [`msgpack`] works on bytes; [`Value`] is the tree for the few places that must look inside.
 
 mod cbor;
+pub mod json;
 mod legacy;
 pub mod msgpack;
 mod stored;
