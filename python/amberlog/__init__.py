@@ -1,6 +1,7 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, errors, lineage
+from amberlog import aio, chat, errors, lineage
+from amberlog.chat import CompactionCheckpoint
 from amberlog.errors import (
     ForkNotStableError,
     InvalidBranchViewError,
@@ -22,6 +23,7 @@ from amberlog.types import Durability, Problem, SearchHit, SnapshotInfo, VerifyR
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompactionCheckpoint",
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -44,6 +46,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "aio",
+    "chat",
     "errors",
     "iter_kv_keys",
     "lineage",

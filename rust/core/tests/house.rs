@@ -5,8 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The rooms from low to high. A room uses the floors below its own.
-const FLOORS: [&[&str]; 7] =
-    [&["error"], &["clock"], &["model"], &["codec"], &["db", "files"], &["lineage", "recall"], &["bundle"]];
+const FLOORS: [&[&str]; 7] = [
+    &["error"],
+    &["clock"],
+    &["model"],
+    &["codec"],
+    &["db", "files"],
+    &["lineage", "recall"],
+    &["bundle", "chat"],
+];
 
 /// Sources that work on values alone: no connection, no file.
 const PURE: [&str; 3] = ["lineage/", "recall/block.rs", "recall/block/"];

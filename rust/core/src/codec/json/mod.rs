@@ -159,7 +159,10 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_as_python_escapes_them() {
-        assert_eq!(again(r#""\u0000\u001b\n\t\b\f\r\u007f\/\"\\""#), "\"\\u0000\\u001b\\n\\t\\b\\f\\r\u{7f}/\\\"\\\\\"");
+        assert_eq!(
+            again(r#""\u0000\u001b\n\t\b\f\r\u007f\/\"\\""#),
+            "\"\\u0000\\u001b\\n\\t\\b\\f\\r\u{7f}/\\\"\\\\\""
+        );
     }
 
     #[test]
@@ -169,7 +172,8 @@ mod tests {
         let mut out = Vec::new();
         value.write_indented(0, &mut out);
 
-        let expected = "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": null\n    }\n  ]\n}";
+        let expected =
+            "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": null\n    }\n  ]\n}";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 

@@ -257,7 +257,10 @@ impl Reader<'_> {
 /// Keeps of equal keys the last value, in the place of the first.
 fn once(pairs: Vec<(Box<str>, Json)>) -> Vec<(Box<str>, Json)> {
     let is_plain = pairs.len() <= FEW_KEYS
-        && pairs.iter().enumerate().all(|(at, (key, _))| pairs.iter().take(at).all(|(earlier, _)| earlier != key));
+        && pairs
+            .iter()
+            .enumerate()
+            .all(|(at, (key, _))| pairs.iter().take(at).all(|(earlier, _)| earlier != key));
     if is_plain {
         return pairs;
     }

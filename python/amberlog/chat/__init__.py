@@ -1,0 +1,50 @@
+"""Chat sessions: messages by the id of their conversation, in one JSON file each."""
+
+from amberlog.chat.context import (
+    SessionContext,
+    clear_session_context,
+    get_session_context,
+    set_session_context,
+)
+from amberlog.chat.identity import (
+    FileIdentityResolver,
+    IdentityLink,
+    IdentityResolverProtocol,
+    InMemoryIdentityResolver,
+)
+from amberlog.chat.messages import CompactionCheckpoint, SessionData, SessionMessage
+from amberlog.chat.protocols import (
+    ImportReport,
+    IncrementalSessionStoreProtocol,
+    PortableSessionStoreProtocol,
+    RuntimeStateMirroringProtocol,
+    SearchableSessionStoreProtocol,
+    SessionHit,
+    SessionStoreProtocol,
+    SessionSummary,
+)
+from amberlog.chat.store import DefaultSessionStore, get_default_session_store
+
+__all__ = [
+    "CompactionCheckpoint",
+    "DefaultSessionStore",
+    "FileIdentityResolver",
+    "IdentityLink",
+    "IdentityResolverProtocol",
+    "ImportReport",
+    "InMemoryIdentityResolver",
+    "IncrementalSessionStoreProtocol",
+    "PortableSessionStoreProtocol",
+    "RuntimeStateMirroringProtocol",
+    "SearchableSessionStoreProtocol",
+    "SessionContext",
+    "SessionData",
+    "SessionHit",
+    "SessionMessage",
+    "SessionStoreProtocol",
+    "SessionSummary",
+    "clear_session_context",
+    "get_default_session_store",
+    "get_session_context",
+    "set_session_context",
+]

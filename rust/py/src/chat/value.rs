@@ -1,0 +1,165 @@
+//! Python objects to JSON values and back.
+
+use amberlog_core::Error;
+use amberlog_core::codec::json::{Json, MAX_DEPTH};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::convert::refused;
+
+/// Which values are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Those that come back equal, in value and type.
+    Equal,
+    /// Those that Python's `json.dumps` takes.
+    AsPython,
+}
+
+/// Why a value is refused, and the steps to it, the innermost first.
+struct Refusal {
+    steps: Vec<String>,
+    what: String,
+    by_type: bool,
+}
+
+type Outcome<T> = std::result::Result<T, Box<Refusal>>;
+
+/// Returns the JSON value of an object, or raises `TypeError` or `ValueError` that names the place.
+pub(crate) fn json(object: &Bound<'_, PyAny>, manner: Manner) -> PyResult<Json> {
+    of(object, manner, 0).map_err(|refusal| {
+        let at = format!("${}", refusal.steps.iter().rev().map(String::as_str).collect::<String>());
+        refused(&Error::Unstorable { at, what: refusal.what, by_type: refusal.by_type })
+    })
+}
+
+/// Returns the Python object of a JSON text, as Python itself reads it.
+pub(crate) fn object<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let loads = LOADS.import(py, "json", "loads")?;
+    loads.call1((String::from_utf8_lossy(text),))
+}
+
+// Recursion, bounded by `MAX_DEPTH`.
+fn of(object: &Bound<'_, PyAny>, manner: Manner, depth: usize) -> Outcome<Json> {
+    let is_lenient = manner == Manner::AsPython;
+    if object.is_none() {
+        Ok(Json::Null)
+    } else if let Ok(truth) = object.cast::<PyBool>() {
+        Ok(Json::Bool(truth.is_true()))
+    } else if let Some(text) = taken::<PyString>(object, is_lenient) {
+        Ok(Json::Text(text_of(text)?.into()))
+    } else if let Some(number) = taken::<PyInt>(object, is_lenient) {
+        spelled(number, "int")
+    } else if let Some(number) = taken::<PyFloat>(object, is_lenient) {
+        float(number, is_lenient)
+    } else if let Some(dict) = taken::<PyDict>(object, is_lenient) {
+        map(dict, manner, deeper(depth)?)
+    } else if let Some(list) = taken::<PyList>(object, is_lenient) {
+        list_of(list.iter(), manner, deeper(depth)?)
+    } else if is_lenient && let Ok(tuple) = object.cast::<PyTuple>() {
+        list_of(tuple.iter(), manner, deeper(depth)?)
+    } else {
+        Err(refusal(format!("a {} cannot be stored so that it comes back equal", type_name(object)), true))
+    }
+}
+
+fn taken<'a, 'py, T: pyo3::PyTypeInfo + pyo3::PyTypeCheck>(
+    object: &'a Bound<'py, PyAny>,
+    with_subclasses: bool,
+) -> Option<&'a Bound<'py, T>> {
+    if with_subclasses { object.cast::<T>().ok() } else { object.cast_exact::<T>().ok() }
+}
+
+fn list_of<'py>(
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    manner: Manner,
+    depth: usize,
+) -> Outcome<Json> {
+    let mut values = Vec::new();
+    for (index, item) in items.enumerate() {
+        values.push(of(&item, manner, depth).map_err(|refusal| within(refusal, format!("[{index}]")))?);
+    }
+    Ok(Json::List(values))
+}
+
+fn map(dict: &Bound<'_, PyDict>, manner: Manner, depth: usize) -> Outcome<Json> {
+    let mut value = Json::Map(Vec::with_capacity(dict.len()));
+    for (key, item) in dict.iter() {
+        let name = match key.cast::<PyString>() {
+            Ok(name) => text_of(name)?,
+            Err(_) if manner == Manner::AsPython => foreign_key(&key)?,
+            Err(_) => return Err(refusal(format!("a key is a {}, not a str", type_name(&key)), true)),
+        };
+        let item = of(&item, manner, depth).map_err(|refusal| within(refusal, step(&name)))?;
+        match &mut value {
+            // A key of a dict is unique; one that was made a text may not be.
+            Json::Map(pairs) if manner == Manner::Equal => pairs.push((name.into(), item)),
+            other => other.set(&name, item),
+        }
+    }
+    Ok(value)
+}
+
+/// The name of a key that is no text, as Python's `json` makes it.
+fn foreign_key(key: &Bound<'_, PyAny>) -> Outcome<String> {
+    if key.is_none() || key.is_instance_of::<PyInt>() || key.is_instance_of::<PyFloat>() {
+        of(key, Manner::AsPython, 0).map(|value| value.to_text())
+    } else {
+        Err(refusal(format!("a key is a {}, not a str", type_name(key)), true))
+    }
+}
+
+fn spelled(number: &Bound<'_, PyAny>, class: &str) -> Outcome<Json> {
+    let spell = || number.py().import("builtins")?.getattr(class)?.getattr("__repr__")?.call1((number,));
+    let text = spell().and_then(|text| text.extract::<String>());
+    text.map(|text| Json::Number(text.into())).map_err(|error| refusal(error.to_string(), false))
+}
+
+fn float(number: &Bound<'_, PyFloat>, is_lenient: bool) -> Outcome<Json> {
+    let value = number.value();
+    if value.is_finite() {
+        return spelled(number, "float");
+    }
+    if !is_lenient {
+        return Err(refusal(format!("{value} is no number of JSON"), false));
+    }
+    let name = match value {
+        _ if value.is_nan() => "NaN",
+        _ if value > 0.0 => "Infinity",
+        _ => "-Infinity",
+    };
+    Ok(Json::Number(name.into()))
+}
+
+fn text_of(text: &Bound<'_, PyString>) -> Outcome<String> {
+    text.to_str()
+        .map(str::to_owned)
+        .map_err(|_| refusal("text with a lone surrogate, which is no Unicode".into(), false))
+}
+
+fn deeper(depth: usize) -> Outcome<usize> {
+    // A message stands a few levels deep in its document.
+    if depth + 8 < MAX_DEPTH { Ok(depth + 1) } else { Err(refusal("nested too deeply".into(), false)) }
+}
+
+fn step(key: &str) -> String {
+    let is_word = !key.is_empty() && key.len() < 64 && key.chars().all(|c| c == '_' || c.is_alphanumeric());
+    if is_word { format!(".{key}") } else { format!("[{:?}]", key.chars().take(64).collect::<String>()) }
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
+}
+
+#[cold]
+fn refusal(what: String, by_type: bool) -> Box<Refusal> {
+    Box::new(Refusal { steps: Vec::new(), what, by_type })
+}
+
+#[cold]
+fn within(mut refusal: Box<Refusal>, step: String) -> Box<Refusal> {
+    refusal.steps.push(step);
+    refusal
+}
