@@ -119,7 +119,8 @@ def test_sessions_in_a_directory_one_may_not_write_can_be_read(tmp_path: Path) -
     (directory / "s.json.lock").unlink()
     (directory / "s.json").chmod(0o644)
     for place in (tmp_path, *tmp_path.parents):
-        if place.is_relative_to("/tmp") and place != Path("/tmp"):
+        # What pytest made for itself alone; what is above belongs to all.
+        if place.stat().st_mode & 0o777 == 0o700:
             place.chmod(0o755)
     directory.chmod(0o555)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +16,9 @@ from amberlog.chat import (
     SessionMessage,
     SessionStoreProtocol,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture

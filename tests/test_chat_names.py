@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from amberlog.chat import DefaultSessionStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDED = ["a:b", "a/b", "a_b", "a\\b", "a b", "a.b", "a%3Ab"]
 AWKWARD = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,9 @@ from amberlog.chat import (
 )
 from amberlog.chat.context import Origin, ReachableTarget
 from amberlog.errors import SessionDamagedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
@@ -119,13 +122,22 @@ def test_a_bare_thread_has_an_empty_context() -> None:
     assert seen == [""]
 
 
+def raise_key_error() -> None:
+    raise KeyError
+
+
 def test_clearing_brings_the_outer_context_back_even_after_an_error() -> None:
     outer = set_session_context(session_id="outer")
     inner = set_session_context(session_id="inner")
-    try:
-        raise KeyError
-    except KeyError:
-        clear_session_context(inner)
+
+    def fails() -> None:
+        try:
+            raise_key_error()
+        finally:
+            clear_session_context(inner)
+
+    with pytest.raises(KeyError):
+        fails()
 
     assert get_session_context().session_id == "outer"
     clear_session_context(inner)

@@ -10,13 +10,16 @@ import random
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from amberlog.chat import DefaultSessionStore, FileIdentityResolver
 from amberlog.errors import SessionBusyError
 from support.children import environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WRITING = """
 import sys
@@ -52,6 +55,7 @@ for number in range(100000):
 LINKING = """
 import sys
 from amberlog.chat import FileIdentityResolver
+
 resolver = FileIdentityResolver(sys.argv[1])
 for number in range(25):
     resolver.link("p" + sys.argv[2], str(number), "alice")

@@ -82,9 +82,7 @@ class ChatStore:
     ) -> list[dict[str, object]]:
         """Returns the summary that stands in for older messages, and what came after it."""
 
-    def window(
-        self, session_id: str, around: int | None, window: int
-    ) -> list[dict[str, object]]:
+    def window(self, session_id: str, around: int | None, window: int) -> list[dict[str, object]]:
         """Returns messages around one, archived ones counted first."""
 
     def rows(self, limit: int | None, *, now: float) -> list[dict[str, object]]:
@@ -96,9 +94,7 @@ class ChatStore:
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns the files that are no sessions, and why."""
 
-    def search(
-        self, query: str, *, limit: int, window: int, now: float
-    ) -> list[dict[str, object]]:
+    def search(self, query: str, *, limit: int, window: int, now: float) -> list[dict[str, object]]:
         """Returns the sessions that best hold the words."""
 
     def path(self, session_id: str) -> str:

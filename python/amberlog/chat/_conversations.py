@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from amberlog import _core, config
+from amberlog._core import ChatStore
 from amberlog.chat.messages import SessionData, SessionMessage
+from amberlog.config import chat_session_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 DEFAULT_MAX_MESSAGES = 100
 DEFAULT_LOCK_TIMEOUT = 5.0
@@ -64,13 +67,13 @@ class Conversations:
             raise ValueError(f"retention must be one of {_RETENTIONS}, not {retention!r}")
         if durability not in ("power", "process"):
             raise ValueError(f"durability must be 'power' or 'process', not {durability!r}")
-        directory = Path(session_dir).expanduser() if session_dir else config.chat_session_dir()
+        directory = Path(session_dir).expanduser() if session_dir else chat_session_dir()
         self.session_dir = str(directory)
         self.max_messages = max_messages
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
-        self._core = _core.ChatStore(
+        self._core = ChatStore(
             directory, sync=durability == "power", kept=max(cache_maxsize, 0), lenient=False
         )
 
@@ -143,9 +146,7 @@ class Conversations:
         """Drops a message at the end of a session that was never finalized."""
         return self._edit(session_id, ("discard",))
 
-    def set_chat_history(
-        self, session_id: str, messages: Iterable[Mapping[str, object]]
-    ) -> bool:
+    def set_chat_history(self, session_id: str, messages: Iterable[Mapping[str, object]]) -> bool:
         """Puts other messages in the place of the window; the checkpoint goes with the old ones.
 
         Args:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ _EMPTY = SessionContext()
 _context: ContextVar[SessionContext] = ContextVar("amberlog_session_context", default=_EMPTY)
 
 
-def set_session_context(
+def set_session_context(  # noqa: PLR0913, PLR0917  # the peer's signature, and one more
     platform: str = "",
     chat_id: str = "",
     chat_name: str = "",

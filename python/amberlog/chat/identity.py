@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from amberlog import _core, config
+from amberlog._core import IdentityLinks
+from amberlog.config import identity_path
 
 _BETWEEN = "::"
 _TIMEOUT_S = 5.0
@@ -106,9 +107,7 @@ class FileIdentityResolver:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        self._file = _core.IdentityLinks(
-            Path(path) if path else config.identity_path(), timeout_s=_TIMEOUT_S
-        )
+        self._file = IdentityLinks(Path(path) if path else identity_path(), timeout_s=_TIMEOUT_S)
 
     def resolve(self, platform: str, platform_user_id: str) -> str:
         """Returns the user's id across platforms; `platform:id` where there is no link.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import cast
 
 from amberlog.chat.protocols import ImportReport
 from amberlog.errors import SessionError, SessionExistsError
@@ -31,7 +32,8 @@ def import_sessions(
         overwrite: Whether a session that exists is replaced.
     """
     report = ImportReport(version=VERSION)
-    version = payload.get("version") if isinstance(payload, Mapping) else None
+    is_form = isinstance(cast("object", payload), Mapping)
+    version = payload.get("version") if is_form else None
     if isinstance(version, int) and version > VERSION:
         _skip(report, "", f"unsupported payload version {version} (supported <= {VERSION})")
         return report
@@ -53,7 +55,8 @@ def import_sessions(
 def _sound(
     payload: Mapping[str, object], report: ImportReport
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    sessions = payload.get("sessions") if isinstance(payload, Mapping) else None
+    is_form = isinstance(cast("object", payload), Mapping)
+    sessions = payload.get("sessions") if is_form else None
     seen: set[str] = set()
     for index, stored in enumerate(sessions if isinstance(sessions, list) else []):
         if not isinstance(stored, Mapping):
@@ -69,9 +72,7 @@ def _sound(
             yield session_id, stored
 
 
-def _restored(
-    session_id: str, stored: Mapping[str, object], *, reset: bool
-) -> dict[str, object]:
+def _restored(session_id: str, stored: Mapping[str, object], *, reset: bool) -> dict[str, object]:
     dropped = _LIVE_FIELDS if reset else ()
     session = {key: value for key, value in stored.items() if key not in dropped}
     session["session_id"] = session_id

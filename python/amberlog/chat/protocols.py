@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass
@@ -171,9 +173,7 @@ class IncrementalSessionStoreProtocol(Protocol):
 class PortableSessionStoreProtocol(Protocol):
     """A store whose sessions can be carried to another."""
 
-    def export_session(
-        self, session_id: str, *, include_lineage: bool = True
-    ) -> dict[str, object]:
+    def export_session(self, session_id: str, *, include_lineage: bool = True) -> dict[str, object]:
         """Returns one session in the portable form."""
         ...
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from amberlog import _core, config
+from amberlog.chat import portable
 from amberlog.chat._conversations import (
     DEFAULT_CACHE_MAXSIZE,
     DEFAULT_LOCK_TIMEOUT,
@@ -17,9 +16,13 @@ from amberlog.chat._conversations import (
     RETENTION_TRUNCATE,
     Conversations,
 )
-from amberlog.chat import portable
-from amberlog.chat.messages import SessionData
 from amberlog.chat.protocols import ImportReport, SessionHit, SessionSummary
+from amberlog.config import chat_session_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from amberlog.chat.messages import SessionData
 
 
 # What makes a session where it is missing, and changes nothing else.
@@ -189,9 +192,7 @@ class DefaultSessionStore(Conversations):
         title = (title or "").strip()
         return self._edit(session_id, _TOUCH, ("set", path, title) if title else ("remove", path))
 
-    def export_session(
-        self, session_id: str, *, include_lineage: bool = True
-    ) -> dict[str, object]:
+    def export_session(self, session_id: str, *, include_lineage: bool = True) -> dict[str, object]:
         """Returns a session in the portable form: `version` and `sessions`, JSON values all.
 
         Args:
@@ -267,7 +268,7 @@ def get_default_session_store() -> DefaultSessionStore:
     It is one for the process, until the directory changes.
     """
     global _default_store  # noqa: PLW0603  # one for the process, made on first use
-    directory = str(config.chat_session_dir())
+    directory = str(chat_session_dir())
     with _default_lock:
         if _default_store is None or _default_store.session_dir != directory:
             _default_store = DefaultSessionStore(directory)
