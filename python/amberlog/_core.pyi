@@ -30,7 +30,8 @@ __all__ = [
 # A change of a chat session: a word and what belongs to it. `append` a message; `replace` the
 # messages; `checkpoint` with summary, role, tokens before and after, timestamp, metadata; `set` a
 # path of keys to a value; `remove` a path; `merge` at a path defaults and updates; `partial` with
-# content, timestamp, and whether that is all; `discard` a partial message.
+# content, timestamp, and whether that is all; `discard` a partial message; `snapshot` with id,
+# session, time, label, metadata; `revert_to_snapshot` of an id; `revert_to_message` at a place.
 _ChatEdit: TypeAlias = tuple[object, ...]
 
 @final
@@ -73,6 +74,25 @@ class ChatStore:
 
     def documents(self, session_id: str | None = None, *, now: float) -> list[dict[str, object]]:
         """Returns all sessions, or those that are one conversation with a session."""
+
+    def portable(self, session_id: str) -> dict[str, object] | None:
+        """Returns a session with the transcripts of its snapshots in their places."""
+
+    def fork(
+        self,
+        session_id: str,
+        child_id: str,
+        at: int | None,
+        title: str | None,
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> None:
+        """Makes a session of another's messages, and notes it there."""
+
+    def adopt(self, session_id: str, child_id: str, *, now: float, timeout_s: float) -> None:
+        """Notes a child in a session."""
 
     def chat_history(self, session_id: str, max_messages: int | None) -> list[dict[str, object]]:
         """Returns the newest messages for a model."""

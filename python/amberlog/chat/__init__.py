@@ -6,6 +6,12 @@ from amberlog.chat.context import (
     get_session_context,
     set_session_context,
 )
+from amberlog.chat.hierarchy import (
+    ExtendedSessionData,
+    HierarchicalSessionStore,
+    SessionSnapshot,
+    get_hierarchical_session_store,
+)
 from amberlog.chat.identity import (
     FileIdentityResolver,
     IdentityLink,
@@ -28,7 +34,9 @@ from amberlog.chat.store import DefaultSessionStore, get_default_session_store
 __all__ = [
     "CompactionCheckpoint",
     "DefaultSessionStore",
+    "ExtendedSessionData",
     "FileIdentityResolver",
+    "HierarchicalSessionStore",
     "IdentityLink",
     "IdentityResolverProtocol",
     "ImportReport",
@@ -41,10 +49,12 @@ __all__ = [
     "SessionData",
     "SessionHit",
     "SessionMessage",
+    "SessionSnapshot",
     "SessionStoreProtocol",
     "SessionSummary",
     "clear_session_context",
     "get_default_session_store",
+    "get_hierarchical_session_store",
     "get_session_context",
     "set_session_context",
 ]

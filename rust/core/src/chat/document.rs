@@ -232,6 +232,17 @@ impl Document {
         self.align_mirrored();
     }
 
+    /// Returns the document as a value.
+    pub fn json(&self) -> Json {
+        let list = |messages: &[Message]| Json::List(messages.iter().map(Message::json).collect());
+        let value = |field: &Field| match field {
+            Field::Value(value) => value.clone(),
+            Field::Messages => list(&self.messages),
+            Field::Archive => list(&self.archive),
+        };
+        Json::Map(self.fields.iter().map(|(key, field)| (key.clone(), value(field))).collect())
+    }
+
     /// Returns the document as it is written.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size() + 4096);

@@ -1,6 +1,7 @@
 //! Changes of a session, each a value, so that one write can hold several.
 
 use super::document::{Document, Message};
+use super::snapshot::Snapshot;
 use crate::codec::json::Json;
 use crate::{Error, Result};
 
@@ -55,6 +56,12 @@ pub enum Edit {
     },
     /// Drops a last message that was never completed.
     Discard,
+    /// Adds a snapshot of what there is.
+    Snapshot(Snapshot),
+    /// Brings back what there was when the snapshot of this id was taken.
+    RevertToSnapshot(Json),
+    /// Drops the messages behind the one at this place.
+    RevertToMessage(i64),
 }
 
 impl Edit {
@@ -74,6 +81,17 @@ impl Edit {
             Self::Merge { path, defaults, updates } => merge(document, &path, &defaults, &updates),
             Self::Partial { content, timestamp, finalize } => {
                 return Ok(renew(document, content, timestamp, finalize));
+            }
+            Self::Snapshot(snapshot) => document.add_snapshot(snapshot)?,
+            Self::RevertToSnapshot(id) => return document.revert_to_snapshot(&id),
+            Self::RevertToMessage(at) => {
+                let is_there = usize::try_from(at).is_ok_and(|at| at < document.messages.len());
+                if let Ok(at) = usize::try_from(at)
+                    && is_there
+                {
+                    document.cut(at + 1);
+                }
+                return Ok(is_there);
             }
             Self::Discard => {
                 let is_partial = trailing_partial(document).is_some();

@@ -1,6 +1,6 @@
 //! Looking at all sessions of a directory, of which only those are read that changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl Store {
             return Ok(catalog.listing.clone());
         }
         let files = look(&self.directory).map_err(failed)?;
-        catalog.update(&self.directory, files, now);
+        catalog.update(&self.directory, &files, now);
         // Every writer renames, and that moves the directory's time, which is only trusted when
         // it is old enough that no later change could bear it.
         catalog.directory = directory.filter(|stamp| !stamp.is_young(now) && catalog.is_sure());
@@ -94,7 +94,7 @@ impl Catalog {
         self.seen.values().all(|seen| !seen.is_unsure)
     }
 
-    fn update(&mut self, directory: &Path, files: Vec<(String, Stamp)>, now: f64) {
+    fn update(&mut self, directory: &Path, files: &[(String, Stamp)], now: f64) {
         let changed: Vec<(String, Stamp)> = files
             .iter()
             .filter(|(file, stamp)| {
@@ -105,8 +105,8 @@ impl Catalog {
         if changed.is_empty() && self.seen.len() == files.len() {
             return;
         }
-        let present: HashMap<&str, ()> = files.iter().map(|(file, _)| (file.as_str(), ())).collect();
-        self.seen.retain(|file, _| present.contains_key(file.as_str()));
+        let present: HashSet<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
+        self.seen.retain(|file, _| present.contains(file.as_str()));
         let read = in_parallel(&changed, |(file, stamp)| {
             let entry = match read(&directory.join(file)) {
                 Ok(None) => return None,
@@ -133,7 +133,7 @@ impl Catalog {
             }
         }
         let mut newest = entries.clone();
-        newest.sort_by(|a, b| b.updated.cmp(&a.updated));
+        newest.sort_by(|a, b| (&b.updated, &b.file).cmp(&(&a.updated, &a.file)));
         Listing { entries: Arc::new(entries), newest: Arc::new(newest), unreadable: Arc::new(unreadable) }
     }
 }

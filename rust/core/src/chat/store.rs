@@ -87,6 +87,14 @@ impl Store {
         self.with(&file, |loaded| read(loaded.map(|loaded| &loaded.document)))
     }
 
+    /// Returns a session, whole.
+    pub fn document(&self, name: &Name) -> Result<Option<Document>> {
+        fn cloned(found: Option<&Document>) -> Option<Document> {
+            found.cloned()
+        }
+        self.view(name, cloned)
+    }
+
     /// Returns the file of a session, or the one that it would get.
     pub fn file_of(&self, name: &Name) -> Result<PathBuf> {
         Ok(self.directory.join(self.file_to_write(name)?))
@@ -95,10 +103,9 @@ impl Store {
     /// Whether the session has a file, readable or not.
     pub fn exists(&self, name: &Name) -> Result<bool> {
         match self.place(name) {
-            Ok(Place::Here(_)) => Ok(true),
+            Ok(Place::Here(_)) | Err(Error::Damaged { .. }) => Ok(true),
             Ok(Place::Foreign(_)) => Ok(name.is_stem()),
             Ok(Place::Nowhere) => Ok(false),
-            Err(Error::Damaged { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -259,6 +266,9 @@ impl Store {
             Some(Loaded { document, tally, proof }) => (document, tally, Some(proof)),
             None => (Document::new(name.id(), &now), None, None),
         };
+        // Only old snapshots need them, which the peer writes no more.
+        let archived = (document.archive.len(), document.archive.last().cloned());
+        let before = document.has_old_snapshots().then(|| document.messages.clone());
         if !edit(&mut document)? {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
@@ -267,8 +277,15 @@ impl Store {
         if !change.keep_time {
             document.set("updated_at", Json::text(&now));
         }
+        // An archive that the edit replaced is counted anew.
+        if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
+            tally = None;
+        }
         if let Some(policy) = change.policy {
             document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), &mut tally);
+        }
+        if let Some(before) = before {
+            document.mark_old_snapshots(&before);
         }
         let file = self.write(path, &document.to_bytes())?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;

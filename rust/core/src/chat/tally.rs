@@ -71,7 +71,7 @@ impl Tally {
             text.push_str("\nFiles referenced: ");
             text.push_str(&list(self.files.iter().take(FILES_LISTED).collect()));
             if self.files.len() > FILES_LISTED {
-                text.push_str(&format!(" (+{} more)", self.files.len() - FILES_LISTED));
+                text.extend([" (+", &(self.files.len() - FILES_LISTED).to_string(), " more)"]);
             }
         }
         text

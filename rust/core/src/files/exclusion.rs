@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -47,7 +47,7 @@ impl Drop for Exclusion {
     }
 }
 
-fn attempt(name: &PathBuf) -> io::Result<Option<File>> {
+fn attempt(name: &Path) -> io::Result<Option<File>> {
     let file = open(name, true)?;
     Ok((try_flock(&file, true)? && is_still(name, &file)?).then_some(file))
 }

@@ -1,6 +1,6 @@
 //! Edits and policies as Python writes them: tuples that begin with a word.
 
-use amberlog_core::chat::{Checkpoint, Edit, Policy, Retention};
+use amberlog_core::chat::{Checkpoint, Edit, Policy, Retention, Snapshot};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -39,6 +39,15 @@ fn edit(item: &Bound<'_, PyTuple>, manner: Manner) -> PyResult<Edit> {
             Edit::Partial { content: value(1)?, timestamp: value(2)?, finalize: item.get_item(3)?.extract()? }
         }
         "discard" => Edit::Discard,
+        "snapshot" => Edit::Snapshot(Snapshot {
+            id: value(1)?,
+            session_id: value(2)?,
+            created_at: value(3)?,
+            label: value(4)?,
+            metadata: value(5)?,
+        }),
+        "revert_to_snapshot" => Edit::RevertToSnapshot(value(1)?),
+        "revert_to_message" => Edit::RevertToMessage(item.get_item(1)?.extract()?),
         _ => return Err(PyValueError::new_err(format!("there is no edit {word:?}"))),
     })
 }

@@ -4,6 +4,7 @@
 
 mod edits;
 mod identity;
+mod kinship;
 mod scan;
 mod value;
 

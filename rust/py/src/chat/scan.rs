@@ -61,7 +61,7 @@ impl PyChatStore {
         let name = session_id.map(|id| name(py, id)).transpose()?;
         let found = py.detach(|| match &name {
             None => self.store.documents(now),
-            Some(name) => match self.store.view(name, |found| found.cloned())? {
+            Some(name) => match self.store.document(name)? {
                 Some(document) => self.store.relatives(&document, now),
                 None => Ok(Vec::new()),
             },

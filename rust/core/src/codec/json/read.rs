@@ -267,12 +267,11 @@ fn once(pairs: Vec<(Box<str>, Json)>) -> Vec<(Box<str>, Json)> {
     let mut places: HashMap<Box<str>, usize> = HashMap::with_capacity(pairs.len());
     let mut kept: Vec<(Box<str>, Json)> = Vec::with_capacity(pairs.len());
     for (key, value) in pairs {
-        match places.get(&key).and_then(|&at| kept.get_mut(at)) {
-            Some(slot) => slot.1 = value,
-            None => {
-                places.insert(key.clone(), kept.len());
-                kept.push((key, value));
-            }
+        if let Some(slot) = places.get(&key).and_then(|&at| kept.get_mut(at)) {
+            slot.1 = value;
+        } else {
+            places.insert(key.clone(), kept.len());
+            kept.push((key, value));
         }
     }
     kept
