@@ -1,5 +1,7 @@
 //! One session's document: its fields in their order, its messages each as the text that is written.
 
+use std::borrow::Cow;
+
 use crate::codec::json::{self, Fault, Json};
 
 /// The keys that the peer writes always, in its order, and what it gives those that are missing.
@@ -53,22 +55,33 @@ const MIRRORED: [&str; 7] =
 /// How deep in the document a message stands.
 const LEVEL: usize = 2;
 
-/// A message as the text that stands in the document; what nobody asked about is never taken apart.
+/// A message of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message(Box<[u8]>);
+pub struct Message(Form);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// The text that stands in the document: what nobody asks about is never taken apart.
+    Text(Box<[u8]>),
+    /// The value, in a document that is only looked at once.
+    Value(Json),
+}
 
 impl Message {
     /// Returns the message of an object.
     pub fn new(value: &Json) -> Self {
         let mut text = Vec::with_capacity(512);
         value.write_indented(LEVEL, &mut text);
-        Self(text.into())
+        Self(Form::Text(text.into()))
     }
 
     /// Takes the message apart.
-    pub fn json(&self) -> Json {
-        // The text was written by this module, so that it can be read.
-        json::parse(&self.0).unwrap_or_default()
+    pub fn json(&self) -> Cow<'_, Json> {
+        match &self.0 {
+            // The text was written by this module, so that it can be read.
+            Form::Text(text) => Cow::Owned(json::parse(text).unwrap_or_default()),
+            Form::Value(value) => Cow::Borrowed(value),
+        }
     }
 
     /// Whether the message is the result of a tool, which means nothing without the call before it.
@@ -79,7 +92,11 @@ impl Message {
     /// Whether the message is the summary that stands in for turns moved to the archive.
     pub fn is_summary(&self) -> bool {
         // Only a summary has the word, or a message that speaks of it: most are never taken apart.
-        contains(&self.0, b"\"compaction\"")
+        let may_be = match &self.0 {
+            Form::Text(text) => contains(text, b"\"compaction\""),
+            Form::Value(_) => true,
+        };
+        may_be
             && self
                 .json()
                 .get("metadata")
@@ -88,7 +105,17 @@ impl Message {
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        match &self.0 {
+            Form::Text(text) => text.len(),
+            Form::Value(_) => 0,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Form::Text(text) => out.extend_from_slice(text),
+            Form::Value(value) => value.write_indented(LEVEL, out),
+        }
     }
 }
 
@@ -146,12 +173,12 @@ impl Document {
             let field = match (&*key, value) {
                 ("messages", Json::List(items)) => {
                     places = places_of_strangers(&items);
-                    document.messages = messages_of(&items);
+                    document.messages = messages_of(items);
                     Field::Messages
                 }
                 ("messages", _) => return refused("`messages` is no list"),
                 ("archived_messages", Json::List(items)) => {
-                    document.archive = messages_of(&items);
+                    document.archive = messages_of(items);
                     Field::Archive
                 }
                 ("archived_messages", Json::Null) => Field::Archive,
@@ -163,6 +190,17 @@ impl Document {
         document.skip_strangers(&places);
         document.strangers = places.len();
         Ok(document)
+    }
+
+    /// Turns the messages into the texts that are written, in which form they are kept.
+    #[must_use]
+    pub fn packed(mut self) -> Self {
+        for message in self.messages.iter_mut().chain(&mut self.archive) {
+            if let Form::Value(value) = &message.0 {
+                *message = Message::new(value);
+            }
+        }
+        self
     }
 
     /// The value of a key other than the messages and the archive.
@@ -234,7 +272,8 @@ impl Document {
 
     /// Returns the document as a value.
     pub fn json(&self) -> Json {
-        let list = |messages: &[Message]| Json::List(messages.iter().map(Message::json).collect());
+        let list =
+            |messages: &[Message]| Json::List(messages.iter().map(|one| one.json().into_owned()).collect());
         let value = |field: &Field| match field {
             Field::Value(value) => value.clone(),
             Field::Messages => list(&self.messages),
@@ -246,19 +285,24 @@ impl Document {
     /// Returns the document as it is written.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size() + 4096);
+        self.write(&mut out);
+        out
+    }
+
+    /// Appends the document as it is written.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         for (index, (key, field)) in self.fields.iter().enumerate() {
             out.extend_from_slice(if index > 0 { b",\n  " } else { b"\n  " });
-            json::write_text(key, &mut out);
+            json::write_text(key, out);
             out.extend_from_slice(b": ");
             match field {
-                Field::Value(value) => value.write_indented(1, &mut out),
-                Field::Messages => write_list(&self.messages, &mut out),
-                Field::Archive => write_list(&self.archive, &mut out),
+                Field::Value(value) => value.write_indented(1, out),
+                Field::Messages => write_list(&self.messages, out),
+                Field::Archive => write_list(&self.archive, out),
             }
         }
         out.extend_from_slice(if self.fields.is_empty() { b"}" } else { b"\n}" });
-        out
     }
 
     /// About how many bytes the document takes, written and in memory.
@@ -322,8 +366,9 @@ impl Document {
     }
 }
 
-fn messages_of(items: &[Json]) -> Vec<Message> {
-    items.iter().filter(|item| matches!(item, Json::Map(_))).map(Message::new).collect()
+fn messages_of(items: Vec<Json>) -> Vec<Message> {
+    let is_message = |item: &Json| matches!(item, Json::Map(_));
+    items.into_iter().filter(is_message).map(|item| Message(Form::Value(item))).collect()
 }
 
 fn places_of_strangers(items: &[Json]) -> Vec<usize> {
@@ -338,7 +383,7 @@ fn write_list(messages: &[Message], out: &mut Vec<u8>) {
     }
     for (index, message) in messages.iter().enumerate() {
         out.extend_from_slice(if index > 0 { b",\n    " } else { b"[\n    " });
-        out.extend_from_slice(&message.0);
+        message.write(out);
     }
     out.extend_from_slice(b"\n  ]");
 }

@@ -188,7 +188,7 @@ fn merge(document: &mut Document, path: &[Box<str>], defaults: &Json, updates: &
 
 /// The last message, where it is one of the assistant that was never completed.
 fn trailing_partial(document: &Document) -> Option<Json> {
-    let last = document.messages.last()?.json();
+    let last = document.messages.last()?.json().into_owned();
     let is_partial = last.get("role").and_then(Json::as_str) == Some("assistant")
         && last.get("metadata").and_then(|found| found.get("partial")).is_some_and(Json::is_truthy);
     is_partial.then_some(last)

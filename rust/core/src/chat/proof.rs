@@ -5,8 +5,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A time this close to the look may be that of a later change too, nanoseconds.
-const YOUTH_NS: u64 = 2_000_000_000;
+/// A time this close to the look may be that of a later change too, nanoseconds. Kernels stamp by
+/// a clock that moves every few milliseconds; what keeps whole seconds may keep every other one.
+const YOUTH_NS: u64 = 100_000_000;
+const YOUTH_OF_SECONDS_NS: u64 = 2_000_000_000;
 
 /// Identity, times and size of a file at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,8 @@ impl Stamp {
         let near = |(seconds, nanos): (i64, i64)| {
             #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
             let now = (now_s * 1e9) as i64;
-            seconds.saturating_mul(1_000_000_000).saturating_add(nanos).abs_diff(now) < YOUTH_NS
+            let youth = if nanos == 0 { YOUTH_OF_SECONDS_NS } else { YOUTH_NS };
+            seconds.saturating_mul(1_000_000_000).saturating_add(nanos).abs_diff(now) < youth
         };
         near(self.mtime) || near(self.ctime)
     }

@@ -48,7 +48,11 @@ impl Document {
             self.move_anchor(overflow);
             return;
         }
-        let prior = self.messages.first().filter(|message| message.is_summary()).map(Message::json);
+        let prior = self
+            .messages
+            .first()
+            .filter(|message| message.is_summary())
+            .map(|message| message.json().into_owned());
         let to_archive = overflow - usize::from(prior.is_some());
         if to_archive == 0 {
             return;

@@ -146,9 +146,14 @@ fn look(directory: &Path) -> io::Result<Vec<(String, Stamp)>> {
         let Some(file) = entry.file_name().to_str().filter(|name| is_session(name)).map(str::to_owned) else {
             continue;
         };
-        if let Some(stamp) = Stamp::look(&entry.path())? {
-            files.push((file, stamp));
-        }
+        let found = match entry.metadata() {
+            Ok(found) => found,
+            // Deleted since its name was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let stamp = if found.is_symlink() { Stamp::look(&entry.path())? } else { Some(Stamp::of(&found)) };
+        files.extend(stamp.map(|stamp| (file, stamp)));
     }
     Ok(files)
 }

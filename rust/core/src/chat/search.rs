@@ -1,5 +1,6 @@
 //! Searching sessions for words: how they are scored, and what is shown of a hit.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use unicode_normalization::UnicodeNormalization as _;
@@ -42,9 +43,9 @@ struct Found {
 }
 
 /// A message with its place among all, the archived ones first.
-struct Turn {
+struct Turn<'a> {
     index: usize,
-    message: Json,
+    message: Cow<'a, Json>,
     text: String,
     is_archived: bool,
 }
@@ -187,7 +188,7 @@ fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
     found.into_iter().take(limit.max(1)).map(|found| found.hit).collect()
 }
 
-fn turns(document: &Document) -> Vec<Turn> {
+fn turns(document: &Document) -> Vec<Turn<'_>> {
     let archived = document.archive.iter().map(|message| (message, true));
     let active = document.messages.iter().map(|message| (message, false));
     archived
@@ -205,7 +206,7 @@ fn turns(document: &Document) -> Vec<Turn> {
         .collect()
 }
 
-fn shown(turn: &Turn) -> Json {
+fn shown(turn: &Turn<'_>) -> Json {
     let get = |key: &str| turn.message.get(key).cloned();
     let blank = || Json::text("");
     Json::Map(
@@ -221,21 +222,22 @@ fn shown(turn: &Turn) -> Json {
     )
 }
 
-fn bookends(turns: &[Turn]) -> Json {
-    let is_said =
-        |turn: &&Turn| matches!(turn.message.get("role").and_then(Json::as_str), Some("user" | "assistant"));
-    let said: Vec<&Turn> = turns.iter().filter(is_said).collect();
+fn bookends(turns: &[Turn<'_>]) -> Json {
+    let is_said = |turn: &&Turn<'_>| {
+        matches!(turn.message.get("role").and_then(Json::as_str), Some("user" | "assistant"))
+    };
+    let said: Vec<&Turn<'_>> = turns.iter().filter(is_said).collect();
     if said.is_empty() {
         return Json::empty();
     }
-    let list = |turns: &[&Turn]| Json::List(turns.iter().map(|turn| shown(turn)).collect());
+    let list = |turns: &[&Turn<'_>]| Json::List(turns.iter().map(|turn| shown(turn)).collect());
     let opening = said.get(..BOOKEND.min(said.len())).unwrap_or_default();
     let closing =
         if said.len() <= BOOKEND { &[] } else { said.get(said.len() - BOOKEND..).unwrap_or_default() };
     Json::Map(vec![("opening".into(), list(opening)), ("closing".into(), list(closing))])
 }
 
-fn is_automated(document: &Document, turns: &[Turn]) -> bool {
+fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
     let source = document.get_or_metadata("source").and_then(Json::as_str).unwrap_or_default().to_lowercase();
     let tagged = document.get("metadata").and_then(|found| found.get("automated"));
     if AUTOMATED_SOURCES.contains(&source.as_str()) || tagged == Some(&Json::Bool(true)) {
@@ -272,7 +274,8 @@ fn title(document: &Document) -> String {
         return text(value);
     }
     let is_question = |message: &Json| message.get("role").and_then(Json::as_str) == Some("user");
-    let first = document.messages.iter().map(super::document::Message::json).find_map(|message| {
+    let first = document.messages.iter().find_map(|message| {
+        let message = message.json();
         message.get("content").filter(|content| is_question(&message) && content.is_truthy()).map(&text)
     });
     first

@@ -30,8 +30,9 @@ impl Document {
     /// Adds a snapshot of the messages, the archive and the checkpoint as they are now.
     pub(super) fn add_snapshot(&mut self, snapshot: Snapshot) -> Result<()> {
         let mut pool = Pool::of(self)?;
-        let mut list =
-            |messages: &[Message]| Json::List(messages.iter().map(|one| pool.intern(one.json())).collect());
+        let mut list = |messages: &[Message]| {
+            Json::List(messages.iter().map(|one| pool.intern(one.json().into_owned())).collect())
+        };
         let items = |list: Json| Json::Map(vec![("items".into(), list)]);
         let messages = items(list(&self.messages));
         let archived = items(list(&self.archive));

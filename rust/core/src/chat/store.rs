@@ -21,6 +21,10 @@ use crate::{Error, Result};
 
 /// How often a session that moves to another file meanwhile is looked for again.
 const ATTEMPTS: usize = 8;
+/// Room for what a document is besides its messages.
+const ROOM: usize = 16 << 10;
+/// More memory is not kept between writes.
+const MOST_SPARE: usize = 16 << 20;
 
 /// How a store writes and what it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +58,29 @@ pub struct Store {
     options: Options,
     cells: Cells,
     pub(super) catalog: Mutex<Catalog>,
+    spare: Spare,
+}
+
+/// The memory of the last document that was written, for the next one: to get as much anew, and
+/// have the system clear it, takes as long as to fill it.
+#[derive(Debug, Default)]
+struct Spare(Mutex<Vec<u8>>);
+
+impl Spare {
+    fn take(&self) -> Vec<u8> {
+        // Never waited for: in a forked child a thread that is not there may have it.
+        self.0.try_lock().map_or_else(|_| Vec::new(), |mut kept| std::mem::take(&mut *kept))
+    }
+
+    fn give(&self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        if bytes.capacity() > MOST_SPARE {
+            return;
+        }
+        if let Ok(mut kept) = self.0.try_lock() {
+            *kept = bytes;
+        }
+    }
 }
 
 /// Where a session is, or would be.
@@ -73,6 +100,7 @@ impl Store {
             options,
             cells: Cells::new(),
             catalog: Mutex::new(Catalog::default()),
+            spare: Spare::default(),
         })
     }
 
@@ -287,17 +315,22 @@ impl Store {
         if let Some(before) = before {
             document.mark_old_snapshots(&before);
         }
-        let file = self.write(path, &document.to_bytes())?;
+        let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
         *slot = Some(Loaded { document, tally, proof });
         Ok(true)
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<File> {
+    fn write(&self, path: &Path, document: &Document) -> Result<File> {
+        let mut bytes = self.spare.take();
+        bytes.reserve(document.size() + ROOM);
+        document.write(&mut bytes);
         let mut temporary = OsString::from(".");
         temporary.push(path.file_name().unwrap_or_default());
         temporary.push(".tmp");
-        replace_alone(path, &temporary, bytes, self.options.sync)
+        let file = replace_alone(path, &temporary, &bytes, self.options.sync);
+        self.spare.give(bytes);
+        file
     }
 }
 
@@ -312,7 +345,8 @@ fn refresh(path: &Path, slot: &mut Option<Loaded>) -> Result<()> {
     *slot = None;
     if let Some((bytes, proof)) = proof::read(path).map_err(failed)? {
         let document = Document::parse(&bytes)
-            .map_err(|fault| Error::damaged(path, format!("offset {}", fault.offset), fault.what))?;
+            .map_err(|fault| Error::damaged(path, format!("offset {}", fault.offset), fault.what))?
+            .packed();
         *slot = Some(Loaded { document, tally: None, proof });
     }
     Ok(())

@@ -17,18 +17,22 @@ pub(crate) enum Manner {
     AsPython,
 }
 
-/// Why a value is refused, and the steps to it, the innermost first.
+/// Why a value is refused; boxed, since every level of a value hands one on.
+struct Refused(Box<Refusal>);
+
 struct Refusal {
+    /// The steps to the value, the innermost first.
     steps: Vec<String>,
     what: String,
     by_type: bool,
 }
 
-type Outcome<T> = std::result::Result<T, Box<Refusal>>;
+type Outcome<T> = std::result::Result<T, Refused>;
 
 /// Returns the JSON value of an object, or raises `TypeError` or `ValueError` that names the place.
 pub(crate) fn json(object: &Bound<'_, PyAny>, manner: Manner) -> PyResult<Json> {
-    of(object, manner, 0).map_err(|refusal| {
+    of(object, manner, 0).map_err(|refused_for| {
+        let refusal = refused_for.0;
         let at = format!("${}", refusal.steps.iter().rev().map(String::as_str).collect::<String>());
         refused(&Error::Unstorable { at, what: refusal.what, by_type: refusal.by_type })
     })
@@ -154,12 +158,12 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
 }
 
 #[cold]
-fn refusal(what: String, by_type: bool) -> Box<Refusal> {
-    Box::new(Refusal { steps: Vec::new(), what, by_type })
+fn refusal(what: String, by_type: bool) -> Refused {
+    Refused(Box::new(Refusal { steps: Vec::new(), what, by_type }))
 }
 
 #[cold]
-fn within(mut refusal: Box<Refusal>, step: String) -> Box<Refusal> {
-    refusal.steps.push(step);
+fn within(mut refusal: Refused, step: String) -> Refused {
+    refusal.0.steps.push(step);
     refusal
 }
