@@ -319,7 +319,11 @@ class HierarchicalSessionStore(DefaultSessionStore):
             SessionExistsError: There is such a session; it is left as it is.
         """
         made = new_session_id or _new_id()
-        alone: dict[str, object] = {"parent_id": None, "children_ids": [], "forked_from_message_id": None}
+        alone: dict[str, object] = {
+            "parent_id": None,
+            "children_ids": [],
+            "forked_from_message_id": None,
+        }
         self._put(made, {**data, "session_id": made, **alone})
         return made
 

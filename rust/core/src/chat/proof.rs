@@ -5,6 +5,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use crate::files::closing::close_later;
+
 /// A time this close to the look may be that of a later change too, nanoseconds. Kernels stamp by
 /// a clock that moves every few milliseconds; what keeps whole seconds may keep every other one.
 const YOUTH_NS: u64 = 100_000_000;
@@ -56,7 +58,7 @@ impl Stamp {
 /// under the name, with the same times and size, is the same content. Every writer renames.
 #[derive(Debug)]
 pub(super) struct Proof {
-    _file: File,
+    file: File,
     stamp: Stamp,
 }
 
@@ -64,7 +66,12 @@ impl Proof {
     /// Proves a file that was just written or read, by what it is now.
     pub(super) fn of(file: File) -> io::Result<Self> {
         let stamp = Stamp::of(&file.metadata()?);
-        Ok(Self { _file: file, stamp })
+        Ok(Self { file, stamp })
+    }
+
+    /// Gives the proof up, once its file has been replaced.
+    pub(super) fn give_up(self) {
+        close_later(self.file);
     }
 
     /// Whether `seen` is still the file that was proven.
@@ -84,5 +91,5 @@ pub(super) fn read(path: &Path) -> io::Result<Option<(Vec<u8>, Proof)>> {
     let mut bytes = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
     file.read_to_end(&mut bytes)?;
     // A stamp from before the read: what is written into the file meanwhile breaks the proof.
-    Ok(Some((bytes, Proof { _file: file, stamp: before })))
+    Ok(Some((bytes, Proof { file, stamp: before })))
 }

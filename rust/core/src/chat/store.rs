@@ -318,6 +318,9 @@ impl Store {
         let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
         *slot = Some(Loaded { document, tally, proof });
+        if let Some(old) = old {
+            old.give_up();
+        }
         Ok(true)
     }
 

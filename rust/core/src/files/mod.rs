@@ -1,6 +1,7 @@
 //! Plain files beside the database: locks, atomic replacement, safe names, fingerprints.
 
 pub mod artifact;
+pub mod closing;
 pub mod exclusion;
 pub mod fingerprint;
 #[cfg(target_os = "linux")]
