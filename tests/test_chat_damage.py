@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from amberlog.chat import DefaultSessionStore
 from amberlog.errors import SessionDamagedError
 from support.children import run_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMITED = """
 import json, os, resource, sys
@@ -81,6 +85,26 @@ def test_a_damaged_session_raises_and_its_bytes_stay(
         assert (caught.value.path, caught.value.at) == (str(file), at)
 
     assert file.read_bytes() == damage
+
+
+def test_metadata_that_is_no_object_is_not_written_over(tmp_path: Path) -> None:
+    stored = '{"session_id": "s", "messages": [], "model": "m", "metadata": "a note of somebody"}'
+    (tmp_path / "s.json").write_text(stored, encoding="utf-8")
+    store = DefaultSessionStore(str(tmp_path))
+
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.update_session_metadata("s", model="m"),
+        lambda: store.rename_session("s", "T"),
+        lambda: store.merge_session_metadata_map("s", "map", {"x": 1}),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="metadata"):
+            call()
+
+    assert (tmp_path / "s.json").read_text(encoding="utf-8") == stored
+    store.add_user_message("s", "x")
+    after = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+    assert after["metadata"] == "a note of somebody"
 
 
 def test_one_bad_file_among_a_hundred_hides_none_of_them(tmp_path: Path) -> None:

@@ -233,6 +233,38 @@ def test_a_child_that_was_forked_amid_writes_writes_too(tmp_path: Path) -> None:
     ]
 
 
+def _list_and_exit(store: DefaultSessionStore, expected: int) -> None:
+    os._exit(0 if len(store.list_sessions()) == expected else 1)
+
+
+def test_a_child_that_was_forked_amid_lists_lists_too(tmp_path: Path) -> None:
+    store = DefaultSessionStore(str(tmp_path))
+    for number in range(200):
+        store.add_user_message(f"s{number}", "x")
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            store.list_sessions(None)
+            store.invalidate_cache()
+            (tmp_path / "touched").touch()
+            (tmp_path / "touched").unlink()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    context = multiprocessing.get_context("fork")
+    codes = []
+    for _ in range(20):
+        child = context.Process(target=_list_and_exit, args=(store, 50))
+        child.start()
+        child.join(timeout=10)
+        codes.append(child.exitcode)
+    done.set()
+    thread.join(timeout=30)
+
+    assert codes == [0] * 20
+
+
 def test_eight_processes_lose_no_identity_link(tmp_path: Path) -> None:
     file = tmp_path / "identity.json"
     writers = [start(LINKING, file, str(writer)) for writer in range(8)]

@@ -38,11 +38,10 @@ _ChatEdit: TypeAlias = tuple[object, ...]
 class ChatStore:
     """The chat sessions of one directory. Safe to share between threads, and over a fork.
 
-    Times are seconds since 1970. With `lenient` values are taken as Python's `json` takes them;
-    without it one that would not come back equal is refused.
+    Times are seconds since 1970. A value that would not come back equal is refused.
     """
 
-    def __new__(cls, directory: Path, *, sync: bool, kept: int, lenient: bool) -> ChatStore:
+    def __new__(cls, directory: Path, *, sync: bool, kept: int) -> ChatStore:
         """Opens a directory, which is made where it is missing."""
 
     def edit(
@@ -125,9 +124,6 @@ class ChatStore:
 
     def delete(self, session_id: str, *, timeout_s: float) -> bool:
         """Removes a session, and returns whether there was one."""
-
-    def set_aside(self, session_id: str, *, now: float, timeout_s: float) -> str | None:
-        """Puts a damaged file out of the way, and returns its new name."""
 
     def forget(self, session_id: str | None = None) -> None:
         """Lets go of what is kept in memory."""

@@ -73,9 +73,7 @@ class Conversations:
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
-        self._core = ChatStore(
-            directory, sync=durability == "power", kept=max(cache_maxsize, 0), lenient=False
-        )
+        self._core = ChatStore(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
 
     def add_message(
         self,
@@ -110,7 +108,7 @@ class Conversations:
             "role": role,
             "content": content,
             "timestamp": time.time(),
-            "metadata": {} if metadata is None else metadata,
+            "metadata": dict(metadata or {}),
         }
         if tool_calls:
             message["tool_calls"] = tool_calls
@@ -186,7 +184,7 @@ class Conversations:
         """
         if not (summary or "").strip():
             return False
-        stored = {} if metadata is None else metadata
+        stored = dict(metadata or {})
         return self._edit(
             session_id,
             ("checkpoint", summary, role, tokens_before, tokens_after, time.time(), stored),
@@ -268,7 +266,7 @@ class Conversations:
     ) -> bool:
         """Keeps the state of a runtime's turn; nothing is done unless `mirror_enabled`."""
         path = ["runtime_state", runtime_id, turn_id]
-        return self._edit(session_id, ("set", path, state)) if mirror_enabled else True
+        return self._edit(session_id, ("set", path, dict(state))) if mirror_enabled else True
 
     def get_runtime_state(
         self, session_id: str, runtime_id: str, turn_id: str | None = None

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::document::Document;
 use super::proof::Proof;
+use super::scan::Catalog;
 use super::tally::Tally;
 
 /// More bytes of documents are not kept, but for the one in use.
@@ -46,26 +47,41 @@ struct Table {
     clock: u64,
 }
 
-/// The cells of one process. A child that was forked starts with its own: in its copy of the
-/// parent's a lock may be held for ever by a thread that it does not have.
+/// What one process keeps. A child that was forked starts with nothing: in its copy of the parent's
+/// a lock may be held for ever by a thread that it does not have.
 #[derive(Debug)]
-pub(super) struct Cells {
+pub(super) struct Memory {
     process: u32,
     table: Mutex<Table>,
-    of_child: OnceLock<Box<Cells>>,
+    catalog: Mutex<Catalog>,
+    of_child: OnceLock<Box<Memory>>,
 }
 
-impl Cells {
+impl Memory {
     pub(super) fn new() -> Self {
-        Self { process: std::process::id(), table: Mutex::default(), of_child: OnceLock::new() }
+        Self {
+            process: std::process::id(),
+            table: Mutex::default(),
+            catalog: Mutex::default(),
+            of_child: OnceLock::new(),
+        }
+    }
+
+    /// Returns what was seen of the directory.
+    pub(super) fn catalog(&self) -> MutexGuard<'_, Catalog> {
+        lock(&self.own().catalog)
+    }
+
+    fn own(&self) -> &Self {
+        let mut memory = self;
+        while memory.process != std::process::id() {
+            memory = memory.of_child.get_or_init(|| Box::new(Self::new()));
+        }
+        memory
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        let mut cells = self;
-        while cells.process != std::process::id() {
-            cells = cells.of_child.get_or_init(|| Box::new(Self::new()));
-        }
-        lock(&cells.table)
+        lock(&self.own().table)
     }
 
     /// Returns the cell of a file.

@@ -356,7 +356,8 @@ impl Document {
             match (inner, outer) {
                 (Some(inner), _) => self.set(key, inner),
                 (None, Some(outer)) => {
-                    if let Some(metadata) = self.get_mut("metadata") {
+                    let metadata = self.get_mut("metadata");
+                    if let Some(metadata @ (Json::Map(_) | Json::Null)) = metadata {
                         metadata.set(key, outer);
                     }
                 }

@@ -77,8 +77,14 @@ impl Edit {
                 let end = Json::int(document.messages.len());
                 document.set("last_compaction", checkpoint.at(end));
             }
-            Self::Set { path, value } => return Ok(set(document, &path, value)),
-            Self::Merge { path, defaults, updates } => merge(document, &path, &defaults, &updates),
+            Self::Set { path, value } => {
+                need_objects(document, path.split_last().map_or(&[], |(_, outer)| outer))?;
+                return Ok(set(document, &path, value));
+            }
+            Self::Merge { path, defaults, updates } => {
+                need_objects(document, &path)?;
+                merge(document, &path, &defaults, &updates);
+            }
             Self::Partial { content, timestamp, finalize } => {
                 return Ok(renew(document, content, timestamp, finalize));
             }
@@ -124,6 +130,21 @@ fn object(message: &Json) -> Result<Message> {
     match message {
         Json::Map(_) => Ok(Message::new(message)),
         _ => Err(Error::invalid("a message must be an object")),
+    }
+}
+
+/// What is to get a key must be an object, or nothing yet: else it would be lost.
+fn need_objects(document: &Document, path: &[Box<str>]) -> Result<()> {
+    let Some((first, rest)) = path.split_first() else { return Ok(()) };
+    let mut keys = rest.iter();
+    let (mut name, mut place) = (first, document.get(first));
+    loop {
+        let inner = keys.next();
+        match (place, inner) {
+            (None | Some(Json::Null), _) | (Some(Json::Map(_)), None) => return Ok(()),
+            (Some(found @ Json::Map(_)), Some(key)) => (name, place) = (key, found.get(key)),
+            (Some(_), _) => return Err(Error::invalid(format!("the session's {name:?} is no object"))),
+        }
     }
 }
 

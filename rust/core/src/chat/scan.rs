@@ -6,7 +6,6 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cell::lock;
 use super::document::Document;
 use super::entry::Entry;
 use super::name::ENDING;
@@ -58,7 +57,7 @@ impl Store {
     /// written since, else one at each file; only changed files are read.
     pub fn list(&self, now: f64) -> Result<Listing> {
         let failed = |error: io::Error| Error::io(&self.directory, "list", &error);
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = self.memory.catalog();
         let directory = Stamp::look(&self.directory).map_err(failed)?;
         if directory.is_some_and(|stamp| catalog.directory == Some(stamp)) {
             return Ok(catalog.listing.clone());

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::cell::{Cells, Loaded, lock};
+use super::cell::{Loaded, Memory, lock};
 use super::document::Document;
 use super::name::Name;
 use super::proof::{self, Proof, Stamp};
 use super::retention::Policy;
-use super::scan::Catalog;
 use super::stamp::iso;
 use crate::codec::json::Json;
 use crate::files::exclusion::Exclusion;
@@ -56,8 +55,7 @@ pub struct Change {
 pub struct Store {
     pub(super) directory: PathBuf,
     options: Options,
-    cells: Cells,
-    pub(super) catalog: Mutex<Catalog>,
+    pub(super) memory: Memory,
     spare: Spare,
 }
 
@@ -95,13 +93,7 @@ impl Store {
     /// Opens a directory, which is made where it is missing.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|error| Error::io(directory, "create", &error))?;
-        Ok(Self {
-            directory: directory.to_owned(),
-            options,
-            cells: Cells::new(),
-            catalog: Mutex::new(Catalog::default()),
-            spare: Spare::default(),
-        })
+        Ok(Self { directory: directory.to_owned(), options, memory: Memory::new(), spare: Spare::default() })
     }
 
     /// Reads a session; `None` where there is none. No lock is taken and nothing on disk changes.
@@ -149,7 +141,7 @@ impl Store {
         for _ in 0..ATTEMPTS {
             let file = self.file_to_write(name)?;
             let path = self.directory.join(&file);
-            let cell = self.cells.get(&file);
+            let cell = self.memory.get(&file);
             let _turn = lock(&cell.turn);
             let _excluded = Exclusion::take(&path, change.timeout)?;
             // Another writer may have taken the name for another id before the lock was ours.
@@ -164,7 +156,7 @@ impl Store {
             let written = self.replace(name, &path, change, &mut slot, edit);
             let size = slot.as_ref().map_or(0, |loaded| loaded.document.size());
             drop(slot);
-            self.cells.settle(&file, size, self.options.kept);
+            self.memory.settle(&file, size, self.options.kept);
             return written;
         }
         Err(Error::Busy { path: self.directory.join(name.own_file()) })
@@ -181,7 +173,7 @@ impl Store {
         };
         let path = self.directory.join(&file);
         let _excluded = Exclusion::take(&path, timeout)?;
-        self.cells.forget(Some(&file));
+        self.memory.forget(Some(&file));
         match std::fs::remove_file(&path) {
             Ok(()) => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -189,38 +181,14 @@ impl Store {
         }
     }
 
-    /// Puts a file that is no session out of the way, and returns its new name; `None` where the
-    /// file can be read after all.
-    pub fn set_aside(&self, name: &Name, now: f64, timeout: Duration) -> Result<Option<PathBuf>> {
-        let file = name.shared_file().unwrap_or_else(|| name.own_file());
-        let path = self.directory.join(&file);
-        let _excluded = Exclusion::take(&path, timeout)?;
-        match self.with(&file, |_| ()) {
-            Err(Error::Damaged { .. }) => {}
-            other => return other.map(|()| None),
-        }
-        let failed = |error: io::Error| Error::io(&path, "move", &error);
-        for number in 0.. {
-            let suffix = if number == 0 { String::new() } else { format!("-{number}") };
-            let aside = self.directory.join(format!("{file}.corrupt-{:.0}{suffix}", now * 1000.0));
-            if aside.try_exists().map_err(failed)? {
-                continue;
-            }
-            std::fs::rename(&path, &aside).map_err(failed)?;
-            self.sync()?;
-            return Ok(Some(aside));
-        }
-        Ok(None)
-    }
-
     /// Forgets what is kept of a session, or of all.
     pub fn forget(&self, name: Option<&Name>) {
         match name {
             Some(name) => {
-                self.cells.forget(Some(&name.own_file()));
-                self.cells.forget(name.shared_file().as_deref());
+                self.memory.forget(Some(&name.own_file()));
+                self.memory.forget(name.shared_file().as_deref());
             }
-            None => self.cells.forget(None),
+            None => self.memory.forget(None),
         }
     }
 
@@ -232,13 +200,13 @@ impl Store {
     }
 
     fn with<R>(&self, file: &str, read: impl FnOnce(Option<&Loaded>) -> R) -> Result<R> {
-        let cell = self.cells.get(file);
+        let cell = self.memory.get(file);
         let mut slot = lock(&cell.loaded);
         refresh(&self.directory.join(file), &mut slot)?;
         let answer = read(slot.as_ref());
         let size = slot.as_ref().map_or(0, |loaded| loaded.document.size());
         drop(slot);
-        self.cells.settle(file, size, self.options.kept);
+        self.memory.settle(file, size, self.options.kept);
         Ok(answer)
     }
 

@@ -5,16 +5,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::value::{Manner, json};
+use super::value::json;
 
 /// Returns the edits of a list of tuples.
-pub(super) fn edits(items: Vec<Bound<'_, PyTuple>>, manner: Manner) -> PyResult<Vec<Edit>> {
-    items.iter().map(|item| edit(item, manner)).collect()
+pub(super) fn edits(items: Vec<Bound<'_, PyTuple>>) -> PyResult<Vec<Edit>> {
+    items.iter().map(|item| edit(item)).collect()
 }
 
-fn edit(item: &Bound<'_, PyTuple>, manner: Manner) -> PyResult<Edit> {
+fn edit(item: &Bound<'_, PyTuple>) -> PyResult<Edit> {
     let word: String = item.get_item(0)?.extract()?;
-    let value = |index: usize| json(&item.get_item(index)?, manner);
+    let value = |index: usize| json(&item.get_item(index)?);
     let path = || -> PyResult<Vec<Box<str>>> {
         let keys: Vec<String> = item.get_item(1)?.extract()?;
         Ok(keys.into_iter().map(Into::into).collect())
@@ -23,7 +23,7 @@ fn edit(item: &Bound<'_, PyTuple>, manner: Manner) -> PyResult<Edit> {
         "append" => Edit::Append(value(1)?),
         "replace" => {
             let messages: Vec<Bound<'_, PyAny>> = item.get_item(1)?.extract()?;
-            Edit::Replace(messages.iter().map(|message| json(message, manner)).collect::<PyResult<_>>()?)
+            Edit::Replace(messages.iter().map(|message| json(message)).collect::<PyResult<_>>()?)
         }
         "checkpoint" => Edit::Checkpoint(Checkpoint {
             summary: value(1)?,

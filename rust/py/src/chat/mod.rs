@@ -18,14 +18,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
-use self::value::Manner;
 use crate::error::Raise;
 
 /// The sessions of one directory.
 #[pyclass(frozen, name = "ChatStore", module = "amberlog._core")]
 pub(crate) struct PyChatStore {
     store: Store,
-    manner: Manner,
 }
 
 /// The name of a session: the stem of its file as Python's tables of letters have it.
@@ -52,10 +50,10 @@ fn seconds(given: f64) -> Duration {
 #[pymethods]
 impl PyChatStore {
     #[new]
-    #[pyo3(signature = (directory, *, sync, kept, lenient))]
-    fn new(py: Python<'_>, directory: PathBuf, sync: bool, kept: usize, lenient: bool) -> PyResult<Self> {
+    #[pyo3(signature = (directory, *, sync, kept))]
+    fn new(py: Python<'_>, directory: PathBuf, sync: bool, kept: usize) -> PyResult<Self> {
         let store = py.detach(|| Store::open(&directory, Options { sync, kept })).or_raise(py)?;
-        Ok(Self { store, manner: if lenient { Manner::AsPython } else { Manner::Equal } })
+        Ok(Self { store })
     }
 
     #[pyo3(signature = (session_id, edits, *, now, timeout_s, policy=None))]
@@ -69,7 +67,7 @@ impl PyChatStore {
         policy: Option<(String, Option<i64>)>,
     ) -> PyResult<bool> {
         let name = name(py, session_id)?;
-        let edits = edits::edits(edits, self.manner)?;
+        let edits = edits::edits(edits)?;
         let change = Change {
             now,
             policy: edits::policy(policy)?,
@@ -104,10 +102,9 @@ impl PyChatStore {
         let change =
             Change { now, policy: edits::policy(policy)?, timeout: seconds(timeout_s), only_new, keep_time };
         let mut raised: Option<PyErr> = None;
-        let manner = self.manner;
         let written = py.detach(|| {
             self.store.change(&name, change, |document| {
-                let answer = Python::attach(|py| mutated(py, &mutate, document, manner));
+                let answer = Python::attach(|py| mutated(py, &mutate, document));
                 match answer {
                     Ok(Some(value)) => {
                         *document = value;
@@ -185,19 +182,6 @@ impl PyChatStore {
         py.detach(|| self.store.delete(&name, seconds(timeout_s))).or_raise(py)
     }
 
-    #[pyo3(signature = (session_id, *, now, timeout_s))]
-    fn set_aside(
-        &self,
-        py: Python<'_>,
-        session_id: &Bound<'_, PyAny>,
-        now: f64,
-        timeout_s: f64,
-    ) -> PyResult<Option<String>> {
-        let name = name(py, session_id)?;
-        let moved = py.detach(|| self.store.set_aside(&name, now, seconds(timeout_s))).or_raise(py)?;
-        Ok(moved.map(|path| path.to_string_lossy().into_owned()))
-    }
-
     #[pyo3(signature = (session_id=None))]
     fn forget(&self, py: Python<'_>, session_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let name = session_id.map(|id| name(py, id)).transpose()?;
@@ -223,17 +207,12 @@ impl PyChatStore {
 }
 
 /// Asks Python for the document that takes the place of one.
-fn mutated(
-    py: Python<'_>,
-    mutate: &Py<PyAny>,
-    document: &Document,
-    manner: Manner,
-) -> PyResult<Option<Document>> {
+fn mutated(py: Python<'_>, mutate: &Py<PyAny>, document: &Document) -> PyResult<Option<Document>> {
     let answer = mutate.bind(py).call1((value::object(py, &document.to_bytes())?,))?;
     if answer.is_none() {
         return Ok(None);
     }
-    let value = value::json(&answer, manner)?;
+    let value = value::json(&answer)?;
     let built = Document::from_json(value);
     built.map(Some).map_err(|fault| pyo3::exceptions::PyValueError::new_err(fault.what))
 }

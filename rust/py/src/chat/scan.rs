@@ -30,7 +30,7 @@ impl PyChatStore {
         wanted: &Bound<'_, PyAny>,
         now: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let wanted = json(wanted, self.manner)?;
+        let wanted = json(wanted)?;
         let listing = self.list(py, now)?;
         let value = |entry: &Entry| match field {
             "agent_name" => entry.agent_name.clone(),

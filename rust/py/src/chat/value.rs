@@ -4,18 +4,9 @@ use amberlog_core::Error;
 use amberlog_core::codec::json::{Json, MAX_DEPTH};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::convert::refused;
-
-/// Which values are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Those that come back equal, in value and type.
-    Equal,
-    /// Those that Python's `json.dumps` takes.
-    AsPython,
-}
 
 /// Why a value is refused; boxed, since every level of a value hands one on.
 struct Refused(Box<Refusal>);
@@ -30,8 +21,8 @@ struct Refusal {
 type Outcome<T> = std::result::Result<T, Refused>;
 
 /// Returns the JSON value of an object, or raises `TypeError` or `ValueError` that names the place.
-pub(crate) fn json(object: &Bound<'_, PyAny>, manner: Manner) -> PyResult<Json> {
-    of(object, manner, 0).map_err(|refused_for| {
+pub(crate) fn json(object: &Bound<'_, PyAny>) -> PyResult<Json> {
+    of(object, 0).map_err(|refused_for| {
         let refusal = refused_for.0;
         let at = format!("${}", refusal.steps.iter().rev().map(String::as_str).collect::<String>());
         refused(&Error::Unstorable { at, what: refusal.what, by_type: refusal.by_type })
@@ -46,73 +37,49 @@ pub(crate) fn object<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, P
 }
 
 // Recursion, bounded by `MAX_DEPTH`.
-fn of(object: &Bound<'_, PyAny>, manner: Manner, depth: usize) -> Outcome<Json> {
-    let is_lenient = manner == Manner::AsPython;
+fn of(object: &Bound<'_, PyAny>, depth: usize) -> Outcome<Json> {
     if object.is_none() {
         Ok(Json::Null)
     } else if let Ok(truth) = object.cast::<PyBool>() {
         Ok(Json::Bool(truth.is_true()))
-    } else if let Some(text) = taken::<PyString>(object, is_lenient) {
+    } else if let Some(text) = exact::<PyString>(object) {
         Ok(Json::Text(text_of(text)?.into()))
-    } else if let Some(number) = taken::<PyInt>(object, is_lenient) {
+    } else if let Some(number) = exact::<PyInt>(object) {
         spelled(number, "int")
-    } else if let Some(number) = taken::<PyFloat>(object, is_lenient) {
-        float(number, is_lenient)
-    } else if let Some(dict) = taken::<PyDict>(object, is_lenient) {
-        map(dict, manner, deeper(depth)?)
-    } else if let Some(list) = taken::<PyList>(object, is_lenient) {
-        list_of(list.iter(), manner, deeper(depth)?)
-    } else if is_lenient && let Ok(tuple) = object.cast::<PyTuple>() {
-        list_of(tuple.iter(), manner, deeper(depth)?)
+    } else if let Some(number) = exact::<PyFloat>(object) {
+        float(number)
+    } else if let Some(dict) = exact::<PyDict>(object) {
+        map(dict, deeper(depth)?)
+    } else if let Some(list) = exact::<PyList>(object) {
+        list_of(list, deeper(depth)?)
     } else {
         Err(refusal(format!("a {} cannot be stored so that it comes back equal", type_name(object)), true))
     }
 }
 
-fn taken<'a, 'py, T: pyo3::PyTypeInfo + pyo3::PyTypeCheck>(
-    object: &'a Bound<'py, PyAny>,
-    with_subclasses: bool,
-) -> Option<&'a Bound<'py, T>> {
-    if with_subclasses { object.cast::<T>().ok() } else { object.cast_exact::<T>().ok() }
+fn exact<'a, 'py, T: pyo3::PyTypeInfo>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, T>> {
+    object.cast_exact::<T>().ok()
 }
 
-fn list_of<'py>(
-    items: impl Iterator<Item = Bound<'py, PyAny>>,
-    manner: Manner,
-    depth: usize,
-) -> Outcome<Json> {
-    let mut values = Vec::new();
-    for (index, item) in items.enumerate() {
-        values.push(of(&item, manner, depth).map_err(|refusal| within(refusal, format!("[{index}]")))?);
+fn list_of(items: &Bound<'_, PyList>, depth: usize) -> Outcome<Json> {
+    let mut values = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        values.push(of(&item, depth).map_err(|refusal| within(refusal, format!("[{index}]")))?);
     }
     Ok(Json::List(values))
 }
 
-fn map(dict: &Bound<'_, PyDict>, manner: Manner, depth: usize) -> Outcome<Json> {
-    let mut value = Json::Map(Vec::with_capacity(dict.len()));
+fn map(dict: &Bound<'_, PyDict>, depth: usize) -> Outcome<Json> {
+    let mut pairs = Vec::with_capacity(dict.len());
     for (key, item) in dict.iter() {
-        let name = match key.cast::<PyString>() {
-            Ok(name) => text_of(name)?,
-            Err(_) if manner == Manner::AsPython => foreign_key(&key)?,
-            Err(_) => return Err(refusal(format!("a key is a {}, not a str", type_name(&key)), true)),
+        let Some(name) = exact::<PyString>(&key) else {
+            return Err(refusal(format!("a key is a {}, not a str", type_name(&key)), true));
         };
-        let item = of(&item, manner, depth).map_err(|refusal| within(refusal, step(&name)))?;
-        match &mut value {
-            // A key of a dict is unique; one that was made a text may not be.
-            Json::Map(pairs) if manner == Manner::Equal => pairs.push((name.into(), item)),
-            other => other.set(&name, item),
-        }
+        let name = text_of(name)?;
+        let item = of(&item, depth).map_err(|refusal| within(refusal, step(&name)))?;
+        pairs.push((name.into(), item));
     }
-    Ok(value)
-}
-
-/// The name of a key that is no text, as Python's `json` makes it.
-fn foreign_key(key: &Bound<'_, PyAny>) -> Outcome<String> {
-    if key.is_none() || key.is_instance_of::<PyInt>() || key.is_instance_of::<PyFloat>() {
-        of(key, Manner::AsPython, 0).map(|value| value.to_text())
-    } else {
-        Err(refusal(format!("a key is a {}, not a str", type_name(key)), true))
-    }
+    Ok(Json::Map(pairs))
 }
 
 fn spelled(number: &Bound<'_, PyAny>, class: &str) -> Outcome<Json> {
@@ -121,20 +88,12 @@ fn spelled(number: &Bound<'_, PyAny>, class: &str) -> Outcome<Json> {
     text.map(|text| Json::Number(text.into())).map_err(|error| refusal(error.to_string(), false))
 }
 
-fn float(number: &Bound<'_, PyFloat>, is_lenient: bool) -> Outcome<Json> {
+fn float(number: &Bound<'_, PyFloat>) -> Outcome<Json> {
     let value = number.value();
     if value.is_finite() {
         return spelled(number, "float");
     }
-    if !is_lenient {
-        return Err(refusal(format!("{value} is no number of JSON"), false));
-    }
-    let name = match value {
-        _ if value.is_nan() => "NaN",
-        _ if value > 0.0 => "Infinity",
-        _ => "-Infinity",
-    };
-    Ok(Json::Number(name.into()))
+    Err(refusal(format!("{value} is no number of JSON"), false))
 }
 
 fn text_of(text: &Bound<'_, PyString>) -> Outcome<String> {
