@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from amberlog.chat import (
     SessionMessage,
     SessionStoreProtocol,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -224,6 +221,19 @@ def test_agents_find_the_signatures_that_they_look_for(store: DefaultSessionStor
     ]
     assert isinstance(store, SessionStoreProtocol)
     assert amberlog.CompactionCheckpoint is CompactionCheckpoint
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted")
+def test_many_sessions_hold_no_more_files_open_than_are_kept(tmp_path: Path) -> None:
+    store = DefaultSessionStore(str(tmp_path), cache_maxsize=10, durability="process")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    for number in range(300):
+        store.add_user_message(f"s{number}", "x")
+
+    # Those kept, and those that wait to be closed.
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 10 + 32
+    assert store.get_chat_history("s0") == [{"role": "user", "content": "x"}]
 
 
 def test_a_read_of_nothing_leaves_nothing(store: DefaultSessionStore, tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ class Conversations:
             `None` is `compact`, and `truncate` where `max_messages` is not 100.
         active_window: How many messages the window has, where that is not `max_messages`; without
             a limit when it is not positive.
-        cache_maxsize: How many sessions are kept in memory.
+        cache_maxsize: How many sessions are kept in memory at most, each with a file held open;
+            never more than 128, and 0 leaves it at that.
         durability: `power`: a write survives a power cut; `process`: it survives the process.
 
     Raises:

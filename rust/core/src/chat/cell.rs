@@ -11,7 +11,7 @@ use super::tally::Tally;
 /// More bytes of documents are not kept, but for the one in use.
 const MOST_BYTES: usize = 64 << 20;
 /// Each kept session holds a file open.
-const MOST_FILES: usize = 256;
+const MOST_FILES: usize = 128;
 
 /// A document, and what proves that it is the file's.
 #[derive(Debug)]
