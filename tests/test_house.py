@@ -28,12 +28,27 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "amberlog"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
-WRAPPERS = {"_null.py", "index.py", "lineage.py", "migration.py", "session.py"}
+WRAPPERS = {
+    "_conversations.py",
+    "_null.py",
+    "identity.py",
+    "index.py",
+    "lineage.py",
+    "migration.py",
+    "session.py",
+    "store.py",
+}
 PUBLIC_MODULES = (
     "amberlog",
     "amberlog.aio",
     "amberlog.artifacts",
     "amberlog.attaching",
+    "amberlog.chat",
+    "amberlog.chat.context",
+    "amberlog.chat.identity",
+    "amberlog.chat.messages",
+    "amberlog.chat.protocols",
+    "amberlog.chat.store",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.hooks",
@@ -168,6 +183,7 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
                 # The fields of a value are documented in its class.
                 if name in vars(value)
                 and not inspect.ismemberdescriptor(vars(value)[name])
+                and name not in getattr(value, "__dataclass_fields__", ())
                 and not inspect.getdoc(vars(value)[name])
             ]
 

@@ -1,7 +1,8 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, config, errors, index, lineage, migration, resuming
+from amberlog import aio, chat, config, errors, index, lineage, migration, resuming
 from amberlog.attaching import Session
+from amberlog.chat import CompactionCheckpoint
 from amberlog.errors import (
     AlreadyAttachedError,
     ForkNotStableError,
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyAttachedError",
     "Attachment",
+    "CompactionCheckpoint",
     "Durability",
     "ForkNotStableError",
     "InvalidBranchViewError",
@@ -91,6 +93,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "aio",
+    "chat",
     "config",
     "errors",
     "get_session_index_default",

@@ -27,6 +27,34 @@ def server_token() -> str | None:
     return os.environ.get("AMBERLOG_TOKEN") or None
 
 
+def chat_session_dir() -> Path:
+    """Returns the directory of chat sessions, without creating it; looked up anew each time.
+
+    `AMBERLOG_CHAT_DIR` comes first, then `sessions` in `PRAISONAI_HOME`, then the first of
+    `~/.praisonai/sessions` and `~/.praison` (older) that exists, then `praisonai/sessions` in
+    `XDG_DATA_HOME`, then `~/.praisonai/sessions`.
+    """
+    if chosen := _first_set("AMBERLOG_CHAT_DIR"):
+        return chosen
+    if home := _first_set("PRAISONAI_HOME"):
+        return home / "sessions"
+    own, older = Path.home() / ".praisonai", Path.home() / ".praison"
+    if own.is_dir():
+        return own / "sessions"
+    if older.is_dir():
+        return older / "sessions"
+    shared = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(shared) / "praisonai" if Path(shared).is_absolute() else own) / "sessions"
+
+
+def identity_path() -> Path:
+    """Returns the file of identity links, without creating it; looked up anew each time.
+
+    `PRAISONAI_IDENTITY_PATH` comes first, then `~/.praisonai/identity.json`.
+    """
+    return _first_set("PRAISONAI_IDENTITY_PATH") or Path.home() / ".praisonai" / "identity.json"
+
+
 def _first_set(*names: str) -> Path | None:
     for name in names:
         # An empty variable is how shells unset one for a single command.
@@ -35,4 +63,4 @@ def _first_set(*names: str) -> Path | None:
     return None
 
 
-__all__ = ["config_dir", "server_token", "session_dir"]
+__all__ = ["chat_session_dir", "config_dir", "identity_path", "server_token", "session_dir"]

@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 8] = [
     &["codec"],
     &["db", "files"],
     &["lineage", "recall"],
-    &["bundle"],
+    &["bundle", "chat"],
     &["index"],
 ];
 

@@ -1,6 +1,7 @@
 //! The extension module: converts, releases the GIL, translates errors; decides nothing.
 
 mod bundle;
+mod chat;
 mod codec;
 mod convert;
 mod error;
@@ -13,6 +14,8 @@ mod migrate;
 mod _core {
     #[pymodule_export]
     use super::bundle::PyBundle;
+    #[pymodule_export]
+    use super::chat::{PyChatStore, PyIdentityLinks};
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use super::msgpack::{put_f64, put_i64, put_nil, put_str, put_value};
 use super::stored::Fault;
-use super::{cbor, json};
+use super::{cbor, parsed};
 
 /// `None` under the two pickle protocols that the peer has used. No other pickle is ever looked into:
 /// loading one runs what its author wrote.
@@ -16,9 +16,9 @@ pub(super) fn transcode(encoding: u8, payload: &[u8]) -> Result<Vec<u8>, Fault> 
         0x01 => return Err(Fault::new("a pickled value, which is never loaded")),
         0x02 => scalar(payload, &mut out)?,
         0x03 => {
-            let parsed = serde_json::from_slice(payload)
+            let read = serde_json::from_slice(payload)
                 .map_err(|error| Fault::new(format!("JSON that cannot be read: {error}")))?;
-            put_value(&mut out, &json::value_of(parsed));
+            put_value(&mut out, &parsed::value_of(read));
         }
         0x05 => put_value(&mut out, &cbor::decode(payload)?),
         0x06 => {

@@ -4,14 +4,15 @@
 //! [`msgpack`] works on bytes; [`Value`] is the tree for the few places that must look inside.
 
 mod cbor;
-mod json;
+pub mod json;
 mod key;
 mod legacy;
 pub mod msgpack;
+mod parsed;
 mod stored;
 mod value;
 
-pub use json::from_json;
 pub use key::Key;
+pub use parsed::from_json;
 pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
 pub use value::Value;

@@ -86,7 +86,7 @@ pub fn lock_path(bundle: &Path) -> PathBuf {
 
 /// Opens the lock file, creating it when it is missing. Neither a symbolic link is followed nor a
 /// pipe waited for: the name may have been planted by somebody else.
-fn open(path: &Path, exclusive: bool) -> io::Result<File> {
+pub(super) fn open(path: &Path, exclusive: bool) -> io::Result<File> {
     let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     // A shared holder never writes, so a lock file that belongs to another user will do.
     if !exclusive {
@@ -108,7 +108,7 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-fn try_flock(file: &File, exclusive: bool) -> io::Result<bool> {
+pub(super) fn try_flock(file: &File, exclusive: bool) -> io::Result<bool> {
     let operation = if exclusive {
         FlockOperation::NonBlockingLockExclusive
     } else {
@@ -126,7 +126,7 @@ fn try_flock(file: &File, exclusive: bool) -> io::Result<bool> {
 
 /// Whether `path` still names the file that was locked. A deletion of the session unlinks the lock
 /// file last, and a lock on an unlinked file keeps nobody out.
-fn is_still(path: &Path, file: &File) -> io::Result<bool> {
+pub(super) fn is_still(path: &Path, file: &File) -> io::Result<bool> {
     let ours = file.metadata()?;
     match path.symlink_metadata() {
         Ok(named) => Ok((named.dev(), named.ino()) == (ours.dev(), ours.ino())),

@@ -2,6 +2,8 @@
 
 pub mod artifact;
 pub mod aside;
+pub mod closing;
+pub mod exclusion;
 pub mod fingerprint;
 #[cfg(target_os = "linux")]
 mod fork;

@@ -29,6 +29,33 @@ pub fn replace_atomically(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
     replace_in(&directory, name, bytes, sync).map_err(|error| failed(&error))
 }
 
+/// Puts `bytes` in the place of the file at `path`, and returns the new file, open.
+///
+/// As [`replace_atomically`], but for one writer at a time: the temporary file has the one name
+/// `temporary`, so that what a killed writer left is gone with the next write. A file that is new
+/// may be read by its owner alone.
+pub fn replace_alone(path: &Path, temporary: &OsStr, bytes: &[u8], sync: bool) -> Result<File> {
+    let failed = |error: &io::Error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Error::ReadOnly { path: path.to_owned(), action: "write" }
+        }
+        _ => Error::io(path, "write", error),
+    };
+    let name = path
+        .file_name()
+        .ok_or_else(|| failed(&io::Error::new(io::ErrorKind::InvalidInput, "it names no file")))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = open_directory(parent).map_err(|error| failed(&error))?;
+    let replace = || {
+        let mode = mode_of(&directory, name)?.unwrap_or(Mode::RUSR | Mode::WUSR);
+        let file = create_alone(&directory, temporary)?;
+        let kept = file.try_clone()?;
+        put_in_place(&directory, temporary, name, file, bytes, Some(mode), sync)?;
+        Ok(kept)
+    };
+    replace().map_err(|error: io::Error| failed(&error))
+}
+
 /// Opens a directory to name files in, whatever it is called meanwhile.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -39,10 +66,22 @@ pub(super) fn open_directory(path: &Path) -> io::Result<File> {
 pub(super) fn replace_in(directory: &File, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<()> {
     let mode = mode_of(directory, name)?;
     let (temporary, file) = create_temporary(directory)?;
+    put_in_place(directory, &temporary, name, file, bytes, mode, sync)
+}
+
+fn put_in_place(
+    directory: &File,
+    temporary: &OsStr,
+    name: &OsStr,
+    file: File,
+    bytes: &[u8],
+    mode: Option<Mode>,
+    sync: bool,
+) -> io::Result<()> {
     let renamed = fill(file, bytes, mode, sync)
-        .and_then(|()| Ok(rustix::fs::renameat(directory, &temporary, directory, name)?));
+        .and_then(|()| Ok(rustix::fs::renameat(directory, temporary, directory, name)?));
     if let Err(error) = renamed {
-        return Err(match rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()) {
+        return Err(match rustix::fs::unlinkat(directory, temporary, AtFlags::empty()) {
             Ok(()) => error,
             Err(second) => io::Error::new(
                 error.kind(),
@@ -51,6 +90,11 @@ pub(super) fn replace_in(directory: &File, name: &OsStr, bytes: &[u8], sync: boo
         });
     }
     if sync { sync_directory(directory) } else { Ok(()) }
+}
+
+/// Makes the names in the directory at `path` durable.
+pub fn sync_directory_at(path: &Path) -> io::Result<()> {
+    sync_directory(&open_directory(path)?)
 }
 
 /// Makes the names in a directory durable, where its file system knows how to.
@@ -84,6 +128,19 @@ fn create_temporary(directory: &File) -> io::Result<(OsString, File)> {
             Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+fn create_alone(directory: &File, name: &OsStr) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let create = || rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR);
+    match create() {
+        // Left by a writer that was killed; it is not written to, for it may be a link.
+        Err(rustix::io::Errno::EXIST) => {
+            rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+            Ok(File::from(create()?))
+        }
+        created => Ok(File::from(created?)),
     }
 }
 

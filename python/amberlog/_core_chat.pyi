@@ -1,0 +1,120 @@
+"""The part of the compiled core that keeps chat sessions."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias, final
+
+_ChatEdit: TypeAlias = tuple[object, ...]
+
+@final
+class ChatStore:
+    """The chat sessions of one directory. Safe to share between threads, and over a fork.
+
+    Times are seconds since 1970. A value that would not come back equal is refused.
+    """
+
+    def __new__(cls, directory: Path, *, sync: bool, kept: int) -> ChatStore:
+        """Opens a directory, which is made where it is missing."""
+
+    def edit(
+        self,
+        session_id: str,
+        edits: list[_ChatEdit],
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> bool:
+        """Makes changes in one write, and returns whether there was anything to change."""
+
+    def change(
+        self,
+        session_id: str,
+        mutate: Callable[[dict[str, object]], dict[str, object] | None],
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+        only_new: bool = False,
+        keep_time: bool = False,
+    ) -> bool:
+        """Puts what `mutate` returns in the place of a document; nothing where it is `None`."""
+
+    def document(self, session_id: str) -> dict[str, object] | None:
+        """Returns a session as it is stored."""
+
+    def documents(self, session_id: str | None = None, *, now: float) -> list[dict[str, object]]:
+        """Returns all sessions, or those that are one conversation with a session."""
+
+    def portable(self, session_id: str) -> dict[str, object] | None:
+        """Returns a session with the transcripts of its snapshots in their places."""
+
+    def fork(
+        self,
+        session_id: str,
+        child_id: str,
+        at: int | None,
+        title: str | None,
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> None:
+        """Makes a session of another's messages, and notes it there."""
+
+    def adopt(self, session_id: str, child_id: str, *, now: float, timeout_s: float) -> None:
+        """Notes a child in a session."""
+
+    def chat_history(self, session_id: str, max_messages: int | None) -> list[dict[str, object]]:
+        """Returns the newest messages for a model."""
+
+    def working_history(
+        self, session_id: str, max_messages: int | None, *, with_archive: bool
+    ) -> list[dict[str, object]]:
+        """Returns the summary that stands in for older messages, and what came after it."""
+
+    def window(self, session_id: str, around: int | None, window: int) -> list[dict[str, object]]:
+        """Returns messages around one, archived ones counted first."""
+
+    def rows(self, limit: int | None, *, now: float) -> list[dict[str, object]]:
+        """Returns the rows of a list, the sessions last written first."""
+
+    def ids_where(self, field: str, wanted: str, *, now: float) -> list[str]:
+        """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
+
+    def unreadable(self, *, now: float) -> list[tuple[str, str]]:
+        """Returns the files that are no sessions, and why."""
+
+    def search(self, query: str, *, limit: int, window: int, now: float) -> list[dict[str, object]]:
+        """Returns the sessions that best hold the words."""
+
+    def path(self, session_id: str) -> str:
+        """Returns the file of a session, or the one that it would get."""
+
+    def exists(self, session_id: str) -> bool:
+        """Returns whether a session has a file."""
+
+    def delete(self, session_id: str, *, timeout_s: float) -> bool:
+        """Removes a session, and returns whether there was one."""
+
+    def forget(self, session_id: str | None = None) -> None:
+        """Lets go of what is kept in memory."""
+
+@final
+class IdentityLinks:
+    """One file of links, shared with other processes."""
+
+    def __new__(cls, path: Path, *, timeout_s: float) -> IdentityLinks:
+        """Names a file, which need not exist."""
+
+    def all(self) -> list[tuple[str, str]]:
+        """Returns all links in the order in which they were made."""
+
+    def get(self, key: str) -> str | None:
+        """Returns where a key leads."""
+
+    def link(self, key: str, target: str, *, replace: bool) -> None:
+        """Lets a key lead somewhere; elsewhere than it does only to replace it."""
+
+    def unlink(self, key: str) -> None:
+        """Lets a key lead nowhere."""

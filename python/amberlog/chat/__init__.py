@@ -1,0 +1,60 @@
+"""Chat sessions: messages by the id of their conversation, in one JSON file each."""
+
+from amberlog.chat.context import (
+    SessionContext,
+    clear_session_context,
+    get_session_context,
+    set_session_context,
+)
+from amberlog.chat.hierarchy import (
+    ExtendedSessionData,
+    HierarchicalSessionStore,
+    SessionSnapshot,
+    get_hierarchical_session_store,
+)
+from amberlog.chat.identity import (
+    FileIdentityResolver,
+    IdentityLink,
+    IdentityResolverProtocol,
+    InMemoryIdentityResolver,
+)
+from amberlog.chat.messages import CompactionCheckpoint, SessionData, SessionMessage
+from amberlog.chat.protocols import (
+    ImportReport,
+    IncrementalSessionStoreProtocol,
+    PortableSessionStoreProtocol,
+    RuntimeStateMirroringProtocol,
+    SearchableSessionStoreProtocol,
+    SessionHit,
+    SessionStoreProtocol,
+    SessionSummary,
+)
+from amberlog.chat.store import DefaultSessionStore, get_default_session_store
+
+__all__ = [
+    "CompactionCheckpoint",
+    "DefaultSessionStore",
+    "ExtendedSessionData",
+    "FileIdentityResolver",
+    "HierarchicalSessionStore",
+    "IdentityLink",
+    "IdentityResolverProtocol",
+    "ImportReport",
+    "InMemoryIdentityResolver",
+    "IncrementalSessionStoreProtocol",
+    "PortableSessionStoreProtocol",
+    "RuntimeStateMirroringProtocol",
+    "SearchableSessionStoreProtocol",
+    "SessionContext",
+    "SessionData",
+    "SessionHit",
+    "SessionMessage",
+    "SessionSnapshot",
+    "SessionStoreProtocol",
+    "SessionSummary",
+    "clear_session_context",
+    "get_default_session_store",
+    "get_hierarchical_session_store",
+    "get_session_context",
+    "set_session_context",
+]

@@ -1,0 +1,29 @@
+//! Chat sessions: one JSON document a session in a directory shared with the peer's processes.
+
+mod cell;
+mod document;
+mod edit;
+mod entry;
+mod fork;
+mod history;
+mod identity;
+mod name;
+mod proof;
+mod retention;
+mod scan;
+mod search;
+mod snapshot;
+mod stamp;
+mod store;
+mod tally;
+
+pub use document::{Document, Message};
+pub use edit::{Checkpoint, Edit};
+pub use entry::Entry;
+pub use identity::Links;
+pub use name::Name;
+pub use retention::{Policy, Retention};
+pub use scan::{Listing, Unreadable};
+pub use search::Query;
+pub use snapshot::Snapshot;
+pub use store::{Change, Options, Store};
