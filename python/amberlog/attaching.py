@@ -16,6 +16,8 @@ from amberlog.session_output import SessionOutput
 from amberlog.types import Attachment
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from amberlog._lineage import Mutation
 
 # The peer's agents detach themselves by what they find under this name.
@@ -121,7 +123,7 @@ class Session:
 
     async def fork(
         self, at_event_id: int, mutate: Mutation | None = None, name: str | None = None
-    ) -> Session:
+    ) -> Self:
         """Forks the session at an event into `<stem>-<name>.kohakutr.v2` beside it.
 
         The work is done on a thread, one fork after the other. Jobs that the agent's `executor`
@@ -147,7 +149,7 @@ class Session:
                 name=child,
                 pending_job_ids=_pending_jobs(self.agent),
             )
-        return Session(store, name=child)
+        return type(self)(store, name=child)
 
     def host(self) -> str:
         """Returns the namespace of the agent that others are attached to.
