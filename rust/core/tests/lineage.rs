@@ -68,8 +68,10 @@ fn branches_of_real_sessions_are_those_of_their_writer() {
                 .branch_metadata()
                 .into_iter()
                 .map(|(turn, found)| (turn.to_string().into(), of_branches(&found)));
-            let groups =
-                log.user_groups().into_iter().map(|(turn, found)| (turn.to_string().into(), of_groups(&found)));
+            let groups = log
+                .user_groups()
+                .into_iter()
+                .map(|(turn, found)| (turn.to_string().into(), of_groups(&found)));
             check("selected_branches", &fixture, agent, &of_view(log.selected_branches()));
             check("live_event_ids", &fixture, agent, &numbers(&log.live_event_ids()));
             check("branch_metadata", &fixture, agent, &Value::Map(metadata.collect()));

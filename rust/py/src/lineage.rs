@@ -273,7 +273,10 @@ fn of_groups(py: Python<'_>, found: UserGroups) -> Outcome<Bound<'_, PyDict>> {
         match &group.content {
             Value::Str(text) => row.set_item("content", text)?,
             // The peer labels a group of messages that are not text by their printed form.
-            parts => row.set_item("content", convert::objects(py, std::slice::from_ref(parts))?.get_item(0)?.str()?)?,
+            parts => row.set_item(
+                "content",
+                convert::objects(py, std::slice::from_ref(parts))?.get_item(0)?.str()?,
+            )?,
         }
         row.set_item("branches", group.branches)?;
         groups.append(row)?;

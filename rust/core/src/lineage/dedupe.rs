@@ -26,8 +26,7 @@ pub(super) fn repeats(event: &Value, previous: &Value) -> bool {
 }
 
 fn same_pairs(one: &[(Key, Value)], other: &[(Key, Value)], ignored: &[&str]) -> bool {
-    let counted =
-        |pairs: &[(Key, Value)]| pairs.iter().filter(|(key, _)| !ignored.contains(&&**key)).count();
+    let counted = |pairs: &[(Key, Value)]| pairs.iter().filter(|(key, _)| !ignored.contains(&&**key)).count();
     let matches = |at: usize, key: &str, value: &Value| {
         // Rows of one writer have their fields in one order, so the guess is nearly always right.
         let guess = other.get(at).filter(|(name, _)| name == key);

@@ -1,8 +1,8 @@
 //! Builds values of the core from Python objects that are only looked at, never stored.
 
 use amberlog_core::Result;
-use amberlog_core::codec::{Key, Value};
 use amberlog_core::codec::msgpack::MAX_DEPTH;
+use amberlog_core::codec::{Key, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyStringMethods, PyTuple};
 
