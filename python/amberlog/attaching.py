@@ -77,11 +77,6 @@ class Session:
         store: The session. It is not closed by this one.
         agent: The agent that runs it, where there is one.
         name: What to call it; the session's id when left out.
-
-    Attributes:
-        store: The session.
-        agent: The agent that runs it.
-        name: What it is called.
     """
 
     def __init__(
@@ -91,13 +86,28 @@ class Session:
         agent: AttachableAgent | None = None,
         name: str | None = None,
     ) -> None:
-        self.store = store
-        self.agent = agent
-        self.name = name or store.session_id
+        self._store = store
+        self._agent = agent
+        self._name = name or store.session_id
         self._forking = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}, {self.path!r})"
+
+    @property
+    def store(self) -> SessionStore:
+        """The session; it is not closed by this one."""
+        return self._store
+
+    @property
+    def agent(self) -> AttachableAgent | None:
+        """The agent that runs it, where there is one."""
+        return self._agent
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
 
     @property
     def path(self) -> str:
