@@ -119,9 +119,32 @@ fn known(name: &str) -> Option<u8> {
 
 /// Compares short names; most of those that differ differ at an end, which spares a call.
 #[inline]
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     one.len() == other.len() && one.first() == other.first() && one.last() == other.last() && one == other
+}
+
+/// A key that is looked for, so that each key on the way costs a comparison of numbers at most.
+pub(super) enum Sought<'k> {
+    Known(u8),
+    Other(&'k str),
+}
+
+impl<'k> Sought<'k> {
+    #[inline]
+    pub(super) fn of(name: &'k str) -> Self {
+        known(name).map_or(Self::Other(name), Self::Known)
+    }
+
+    #[inline]
+    pub(super) fn is(&self, key: &Key) -> bool {
+        match (self, &key.0) {
+            (Self::Known(sought), Text::Known(at)) => sought == at,
+            // What is known is never held as its own text.
+            (Self::Other(sought), Text::Own(text)) => is_same(sought, text),
+            _ => false,
+        }
+    }
 }
 
 impl Key {
@@ -221,7 +244,7 @@ impl fmt::Display for Key {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN, Key, Text, known};
+    use super::{KNOWN, Key, Sought, Text, known};
 
     #[test]
     fn every_known_name_has_a_slot_of_its_own() {
@@ -238,6 +261,7 @@ mod tests {
 
             assert_eq!(borrowed, owned);
             assert!(borrowed == *name && owned == name);
+            assert!(Sought::of(name).is(&borrowed) && !Sought::of("other").is(&borrowed));
             assert_eq!(matches!(borrowed.0, Text::Known(_)), name == "type");
         }
         assert_eq!(Key::default(), Key::from(""));
