@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,11 @@ from amberlog import SessionStore as OurStore
 from amberlog import compat, errors
 from amberlog.compat.kohakuterrarium.session import migrations
 from amberlog.compat.kohakuterrarium.session.artifacts import artifacts_dir_for
+from amberlog.compat.kohakuterrarium.session.attach import get_attach_state
 from amberlog.compat.kohakuterrarium.session.migrations import v1_to_v2
 from amberlog.compat.kohakuterrarium.session.output import SessionOutput
 from amberlog.compat.kohakuterrarium.session.readonly import read_session_meta
+from amberlog.compat.kohakuterrarium.session.session import Session
 from amberlog.compat.kohakuterrarium.session.store import SessionStore
 from amberlog.compat.kohakuterrarium.session.version import detect_format_version
 from support.children import run_code
@@ -387,3 +390,36 @@ def test_a_recorder_may_be_told_to_record_no_reports(path: Path) -> None:
         asyncio.run(output.on_user_input("hello"))
         asyncio.run(output.on_resume([]))
         assert len(store.get_events("alice")) == 1
+
+
+def test_an_attached_agent_is_recorded_under_the_peers_contract(path: Path) -> None:
+    helper = SimpleNamespace(config=SimpleNamespace(name="helper"))
+    with SessionStore(path) as store:
+        session = Session(store, agent=SimpleNamespace(config=SimpleNamespace(name="alice")))
+
+        session.attach_agent(helper, "critic")
+        state = get_attach_state(helper)
+        assert state is not None
+        output = state["output"]
+        assert isinstance(output, SessionOutput)
+        asyncio.run(output.on_user_input("hello"))
+        asyncio.run(output.write_stream("a remark"))
+        session.detach_agent(helper)
+
+        events = store.get_events("alice:attached:critic:0")
+        lineage = [event["type"] for event in store.get_events("alice")]
+    assert [event["content"] for event in events] == ["a remark"]
+    assert lineage == ["agent_attached", "agent_detached"]
+    assert get_attach_state(helper) is None
+
+
+def test_a_fork_of_a_session_has_the_peers_contract_too(path: Path) -> None:
+    with SessionStore(path) as store:
+        store.append_event("alice", "user_message", {"content": ("a", "b")})
+
+        fork = asyncio.run(Session(store, name="s").fork(1, name="child"))
+
+        with fork.store:
+            assert isinstance(fork, Session)
+            assert isinstance(fork.store, SessionStore)
+            assert fork.store.get_events("alice")[0]["content"] == ["a", "b"]

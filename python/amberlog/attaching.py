@@ -16,6 +16,8 @@ from amberlog.session_output import SessionOutput
 from amberlog.types import Attachment
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from amberlog._lineage import Mutation
 
 # The peer's agents detach themselves by what they find under this name.
@@ -75,11 +77,6 @@ class Session:
         store: The session. It is not closed by this one.
         agent: The agent that runs it, where there is one.
         name: What to call it; the session's id when left out.
-
-    Attributes:
-        store: The session.
-        agent: The agent that runs it.
-        name: What it is called.
     """
 
     def __init__(
@@ -89,13 +86,28 @@ class Session:
         agent: AttachableAgent | None = None,
         name: str | None = None,
     ) -> None:
-        self.store = store
-        self.agent = agent
-        self.name = name or store.session_id
+        self._store = store
+        self._agent = agent
+        self._name = name or store.session_id
         self._forking = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}, {self.path!r})"
+
+    @property
+    def store(self) -> SessionStore:
+        """The session; it is not closed by this one."""
+        return self._store
+
+    @property
+    def agent(self) -> AttachableAgent | None:
+        """The agent that runs it, where there is one."""
+        return self._agent
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
 
     @property
     def path(self) -> str:
@@ -121,7 +133,7 @@ class Session:
 
     async def fork(
         self, at_event_id: int, mutate: Mutation | None = None, name: str | None = None
-    ) -> Session:
+    ) -> Self:
         """Forks the session at an event into `<stem>-<name>.kohakutr.v2` beside it.
 
         The work is done on a thread, one fork after the other. Jobs that the agent's `executor`
@@ -147,7 +159,7 @@ class Session:
                 name=child,
                 pending_job_ids=_pending_jobs(self.agent),
             )
-        return Session(store, name=child)
+        return type(self)(store, name=child)
 
     def host(self) -> str:
         """Returns the namespace of the agent that others are attached to.

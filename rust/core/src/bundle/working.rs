@@ -1,17 +1,19 @@
-//! The conversation an agent is in: its newest snapshot and what happened since, or else the whole log.
+//! The conversation an agent is in, for who reads it and for who records it.
+//!
+//! Who reads it is given what a resume restores. What a recorder keeps is another thing: the events as
+//! they stand, in the middle of a turn too, where a call may still wait for its result.
 
 use rusqlite::Connection;
 
 use super::branches;
 use super::handle::Inner;
-use super::kv::get_in;
 use super::read::{Selection, page_in};
+use super::resume::{Asked, stored_view};
 use super::snapshot::{self, Base};
 use super::value::{Payload, key_text};
 use crate::codec::{Value, msgpack};
-use crate::db::schema::Table;
 use crate::error::{Error, Result};
-use crate::lineage::{Log, View, continues, pair_tool_calls, parse_view};
+use crate::lineage::{Log, continues};
 
 const ACTION: &str = "read";
 
@@ -29,7 +31,7 @@ pub struct Place {
     pub path: Vec<(i64, i64)>,
 }
 
-/// A conversation as it is put together.
+/// A conversation as a recorder keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// What it goes on from; nothing when the whole log was told anew.
@@ -50,7 +52,7 @@ impl Told {
     }
 }
 
-/// Reads the conversation of an agent, with the identity of events in its messages.
+/// Tells the conversation of an agent as it is to be kept, with the identity of events in its messages.
 ///
 /// Costs the snapshot and what came after it; the whole log only when that does not go on from it.
 pub(super) fn tell(inner: &Inner, connection: &Connection, agent: &str) -> Result<Told> {
@@ -116,14 +118,6 @@ pub(super) fn is_of(message: &Value, role: &str) -> bool {
     message.get("role").and_then(Value::as_str) == Some(role)
 }
 
-/// The view that the agent's user chose; none where what is stored is no view.
-pub(super) fn stored_view(inner: &Inner, connection: &Connection, agent: &str) -> Result<View> {
-    let key = format!("{agent}:branch_view");
-    let stored = get_in(inner, connection, Table::State, key.as_bytes())?;
-    let value = stored.map(|stored| decode(inner, key.as_bytes(), stored)).transpose()?;
-    Ok(value.and_then(|value| parse_view(&value).ok()).unwrap_or_default())
-}
-
 fn decode(inner: &Inner, key: &[u8], payload: Payload) -> Result<Value> {
     match payload {
         Payload::Object(body) => msgpack::decode(&body)
@@ -185,11 +179,16 @@ fn without_metadata(message: Value) -> Value {
 }
 
 impl Inner {
-    /// The messages that a model is sent next: summary and tail, every call with its result.
+    /// The messages that a model is sent next, as a resume restores them.
     pub(super) fn working_history(&self, agent: &str, max: Option<usize>) -> Result<Vec<Value>> {
-        let messages =
-            self.read(ACTION, |connection| tell(self, connection, agent)?.messages(self, connection))?;
-        let (messages, _) = pair_tool_calls(messages, &[]);
+        let restored = self.resume(&Asked { agent, view: None, live_jobs: &[] })?;
+        let mut messages = Vec::new();
+        for list in &restored.lists {
+            let list = msgpack::decode(list).map_err(|fault| {
+                Error::damaged(&self.path, format!("conversation[{agent}]"), fault.to_string())
+            })?;
+            messages.extend(if let Value::List(items) = list { items } else { Vec::new() });
+        }
         let kept = match max {
             Some(max) => trim(messages, max),
             None => messages,

@@ -11,12 +11,13 @@ pub struct Key(Text);
 
 #[derive(Clone)]
 enum Text {
-    Known(&'static str),
+    /// The place among the known names.
+    Known(u8),
     Own(Box<str>),
 }
 
 /// The names that cost nothing to hold. They must be told apart by [`slot_of`].
-const KNOWN: [&str; 66] = [
+static KNOWN: [&str; 66] = [
     "type",
     "event_id",
     "turn_index",
@@ -85,13 +86,15 @@ const KNOWN: [&str; 66] = [
     "_synthetic_resume",
 ];
 const SLOTS: usize = 256;
-static TABLE: [&str; SLOTS] = table();
+/// For each slot the place of its name; of no name where the slot is free.
+static TABLE: [u8; SLOTS] = table();
 
-const fn table() -> [&'static str; SLOTS] {
-    let mut table = [""; SLOTS];
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 names")]
+const fn table() -> [u8; SLOTS] {
+    let mut table = [0; SLOTS];
     let mut at = 0;
     while at < KNOWN.len() {
-        table[slot_of(KNOWN[at].as_bytes())] = KNOWN[at];
+        table[slot_of(KNOWN[at].as_bytes())] = at as u8;
         at += 1;
     }
     table
@@ -107,18 +110,41 @@ const fn slot_of(name: &[u8]) -> usize {
     (length * 164 + first * 209 + middle * 179 + last * 156) % SLOTS
 }
 
-/// Returns the one text of a known name.
+/// Returns the place of a known name.
 #[inline]
-fn known(name: &str) -> Option<&'static str> {
-    let text = TABLE[slot_of(name.as_bytes())];
-    is_same(text, name).then_some(text)
+fn known(name: &str) -> Option<u8> {
+    let at = TABLE[slot_of(name.as_bytes())];
+    is_same(KNOWN[usize::from(at)], name).then_some(at)
 }
 
 /// Compares short names; most of those that differ differ at an end, which spares a call.
 #[inline]
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     one.len() == other.len() && one.first() == other.first() && one.last() == other.last() && one == other
+}
+
+/// A key that is looked for, so that each key on the way costs a comparison of numbers at most.
+pub(super) enum Sought<'k> {
+    Known(u8),
+    Other(&'k str),
+}
+
+impl<'k> Sought<'k> {
+    #[inline]
+    pub(super) fn of(name: &'k str) -> Self {
+        known(name).map_or(Self::Other(name), Self::Known)
+    }
+
+    #[inline]
+    pub(super) fn is(&self, key: &Key) -> bool {
+        match (self, &key.0) {
+            (Self::Known(sought), Text::Known(at)) => sought == at,
+            // What is known is never held as its own text.
+            (Self::Other(sought), Text::Own(text)) => is_same(sought, text),
+            _ => false,
+        }
+    }
 }
 
 impl Key {
@@ -126,7 +152,7 @@ impl Key {
     #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::Known(text) => text,
+            Text::Known(at) => KNOWN[usize::from(*at)],
             Text::Own(text) => text,
         }
     }
@@ -145,18 +171,9 @@ impl From<String> for Key {
     }
 }
 
-impl From<Key> for String {
-    fn from(key: Key) -> Self {
-        match key.0 {
-            Text::Known(text) => text.to_owned(),
-            Text::Own(text) => text.into_string(),
-        }
-    }
-}
-
 impl Default for Key {
     fn default() -> Self {
-        Self(Text::Known(""))
+        Self(Text::Own("".into()))
     }
 }
 
@@ -185,8 +202,7 @@ impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            // Each known name has one text and one place.
-            (Text::Known(one), Text::Known(other)) => std::ptr::eq(*one, *other),
+            (Text::Known(one), Text::Known(other)) => one == other,
             _ => is_same(self, other),
         }
     }
@@ -228,11 +244,13 @@ impl fmt::Display for Key {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN, Key, Text, known};
+    use super::{KNOWN, Key, Sought, Text, known};
 
     #[test]
     fn every_known_name_has_a_slot_of_its_own() {
-        assert!(KNOWN.iter().all(|name| known(name) == Some(name)));
+        let found = KNOWN.iter().map(|name| known(name).map(usize::from));
+
+        assert!(found.eq((0..KNOWN.len()).map(Some)));
         assert!(["", "typo", "event_ie", "größe"].iter().all(|name| known(name).is_none()));
     }
 
@@ -242,7 +260,8 @@ mod tests {
             let (borrowed, owned) = (Key::from(name), Key::from(name.to_owned()));
 
             assert_eq!(borrowed, owned);
-            assert!(borrowed == *name && String::from(owned) == name);
+            assert!(borrowed == *name && owned == name);
+            assert!(Sought::of(name).is(&borrowed) && !Sought::of("other").is(&borrowed));
             assert_eq!(matches!(borrowed.0, Text::Known(_)), name == "type");
         }
         assert_eq!(Key::default(), Key::from(""));

@@ -1,6 +1,6 @@
 //! One decoded value: what JSON can say, with integers and floats kept apart.
 
-use super::key::{Key, is_same};
+use super::key::{Key, Sought};
 
 /// A decoded value.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -27,7 +27,8 @@ pub enum Value {
 impl Value {
     /// Returns the value under `key` when this is a map that has it; linear in the number of keys.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.as_map()?.iter().rev().find_map(|(name, value)| is_same(name, key).then_some(value))
+        let sought = Sought::of(key);
+        self.as_map()?.iter().rev().find_map(|(name, value)| sought.is(name).then_some(value))
     }
 
     /// Returns the text of a string.

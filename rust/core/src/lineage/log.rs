@@ -95,6 +95,11 @@ impl<'a> Log<'a> {
         self
     }
 
+    /// Returns the events of a type, whether they are shown or not.
+    pub fn of_kind(&self, kind: &str) -> impl Iterator<Item = &'a Value> {
+        self.lines.iter().filter(move |line| line.kind == kind).map(|line| line.event)
+    }
+
     /// Returns the first event that tells of something other than a system prompt.
     pub fn first_told(&self) -> Option<i64> {
         let mut shown = self.lines.iter().zip(&self.live).filter(|(_, live)| **live);

@@ -22,7 +22,7 @@ pub(super) fn settled<'a>(log: &Log<'a>, cover: &Cover) -> Vec<Step<'a>> {
     for at in distinct.into_iter().filter(|&at| log.live[at]) {
         let line = &log.lines[at];
         let moved = match line.kind {
-            "tool_call" | "tool_result" => late.get(&*identity(line.event, JOB)),
+            "tool_call" | "tool_result" if !late.is_empty() => late.get(&*identity(line.event, JOB)),
             _ => None,
         };
         if line.kind == "tool_call" || moved.is_none() {

@@ -1,5 +1,5 @@
 """The errors of sessions that amberlog raises."""
 
-from amberlog.errors import ForkNotStableError
+from amberlog.errors import AlreadyAttachedError, ForkNotStableError, NotAttachedError
 
-__all__ = ["ForkNotStableError"]
+__all__ = ["AlreadyAttachedError", "ForkNotStableError", "NotAttachedError"]

@@ -141,7 +141,7 @@ fn restore(inner: &Inner, connection: &Connection, asked: &Asked<'_>) -> Result<
 }
 
 /// The branches that were shown last; what cannot be read as a view shows the latest ones.
-fn stored_view(inner: &Inner, connection: &Connection, agent: &str) -> Result<View> {
+pub(super) fn stored_view(inner: &Inner, connection: &Connection, agent: &str) -> Result<View> {
     let stored = slot(inner, connection, agent, "branch_view")?;
     Ok(stored.and_then(|view| parse_view(&view).ok()).unwrap_or_default())
 }

@@ -43,7 +43,7 @@ pub fn restore(
     let checkpoints: Vec<Checkpoint> =
         records(inner, connection, asked.agent)?.iter().filter_map(checkpoint_of).collect();
     let told = choose(&log, events, base, &checkpoints, newest);
-    let running = running(events, asked.live_jobs);
+    let running = running(&log, asked.live_jobs);
     let (messages, repairs) = pair_tool_calls(told.messages, &running);
     Ok(Restored {
         obtained: told.obtained,
@@ -54,12 +54,8 @@ pub fn restore(
         cutoff: told.cutoff,
         told: told.told,
         read: events.len(),
-        triggers: events.iter().filter(|event| kind(event) == TRIGGER).cloned().collect(),
+        triggers: log.of_kind(TRIGGER).cloned().collect(),
     })
-}
-
-fn kind(event: &Value) -> &str {
-    event.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn checkpoint_of(record: &Value) -> Option<Checkpoint> {
@@ -72,9 +68,9 @@ fn checkpoint_of(record: &Value) -> Option<Checkpoint> {
 }
 
 /// The ids by which the calls of running jobs are known in messages.
-fn running(events: &[Value], live_jobs: &[String]) -> Vec<String> {
+fn running(log: &Log<'_>, live_jobs: &[String]) -> Vec<String> {
     let mut names = live_jobs.to_vec();
-    for event in events.iter().filter(|event| kind(event) == "tool_call") {
+    for event in log.of_kind("tool_call").filter(|_| !live_jobs.is_empty()) {
         let name = |key: &str| event.get(key).and_then(Value::as_str);
         let job = name("call_id").or_else(|| name("job_id"));
         if let (Some(job), Some(known)) = (job, name("tool_call_id"))

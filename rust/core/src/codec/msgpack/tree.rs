@@ -26,30 +26,45 @@ impl Reader<'_> {
         let mut open: Vec<Frame> = Vec::new();
         loop {
             let start = self.position();
-            let (left, items) = match self.token()? {
-                Token::Nil => (0, Items::Scalar(Value::Nil)),
-                Token::Bool(truth) => (0, Items::Scalar(Value::Bool(truth))),
-                Token::Int(number) => (0, Items::Scalar(Value::Int(number))),
-                Token::UInt(number) => (0, Items::Scalar(Value::UInt(number))),
-                Token::Float(number) => (0, Items::Scalar(Value::Float(number))),
-                Token::Str(text) => (0, Items::Scalar(Value::from(text))),
-                Token::List(count) => (count, Items::List(Vec::with_capacity(count.min(ROOM)))),
-                Token::Map(count) => (count, Items::Map(Vec::with_capacity(count.min(ROOM)))),
-            };
-            if !matches!(items, Items::Scalar(_)) {
-                check_depth(start, open.len())?;
-            }
-            open.push(Frame { left, key: Key::default(), items });
-            // What is complete goes into what it stands in, which may complete that.
-            while let Some(frame) = open.pop_if(|frame| frame.left == 0) {
-                let value = frame.items.close();
-                match open.last_mut() {
-                    Some(parent) => parent.put(value),
-                    None => return Ok(value),
+            let mut value = match self.token()? {
+                Token::Nil => Value::Nil,
+                Token::Bool(truth) => Value::Bool(truth),
+                Token::Int(number) => Value::Int(number),
+                Token::UInt(number) => Value::UInt(number),
+                Token::Float(number) => Value::Float(number),
+                Token::Str(text) => Value::from(text),
+                Token::List(count) => {
+                    check_depth(start, open.len())?;
+                    let items = Vec::with_capacity(count.min(ROOM));
+                    if count > 0 {
+                        open.push(Frame { left: count, items: Items::List(items) });
+                        continue;
+                    }
+                    Value::List(items)
                 }
-            }
-            if let Some(Frame { key, items: Items::Map(_), .. }) = open.last_mut() {
-                *key = self.key()?.into();
+                Token::Map(count) => {
+                    check_depth(start, open.len())?;
+                    let entries = Vec::with_capacity(count.min(ROOM));
+                    if count > 0 {
+                        let key = self.key()?.into();
+                        open.push(Frame { left: count, items: Items::Map(entries, key) });
+                        continue;
+                    }
+                    Value::Map(entries)
+                }
+            };
+            // What is complete goes into what it stands in, which may complete that.
+            loop {
+                let Some(frame) = open.last_mut() else { return Ok(value) };
+                frame.put(value);
+                if frame.left > 0 {
+                    if let Items::Map(_, key) = &mut frame.items {
+                        *key = self.key()?.into();
+                    }
+                    break;
+                }
+                let Some(full) = open.pop() else { break };
+                value = full.items.close();
             }
         }
     }
@@ -58,23 +73,21 @@ impl Reader<'_> {
 /// An open container that is being filled.
 struct Frame {
     left: usize,
-    key: Key,
     items: Items,
 }
 
 enum Items {
-    Scalar(Value),
     List(Vec<Value>),
-    Map(Vec<(Key, Value)>),
+    /// With the key of the value that comes next.
+    Map(Vec<(Key, Value)>, Key),
 }
 
 impl Frame {
     fn put(&mut self, value: Value) {
         self.left -= 1;
         match &mut self.items {
-            Items::Scalar(scalar) => *scalar = value,
             Items::List(items) => items.push(value),
-            Items::Map(entries) => entries.push((mem::take(&mut self.key), value)),
+            Items::Map(entries, key) => entries.push((mem::take(key), value)),
         }
     }
 }
@@ -82,9 +95,8 @@ impl Frame {
 impl Items {
     fn close(self) -> Value {
         match self {
-            Self::Scalar(value) => value,
             Self::List(items) => Value::List(items),
-            Self::Map(entries) => Value::Map(last_wins(entries)),
+            Self::Map(entries, _) => Value::Map(last_wins(entries)),
         }
     }
 }
