@@ -199,10 +199,8 @@ impl PyChatStore {
         read: impl FnOnce(&Document) -> Json + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let name = name(py, session_id)?;
-        let list = py
-            .detach(|| self.store.view(&name, |found| found.map(read).map(|list| list.to_text())))
-            .or_raise(py)?;
-        value::object(py, list.as_deref().unwrap_or("[]").as_bytes())
+        let list = py.detach(|| self.store.view(&name, |found| found.map(read))).or_raise(py)?;
+        value::build(py, &list.unwrap_or(Json::List(Vec::new())))
     }
 }
 

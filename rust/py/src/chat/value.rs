@@ -36,6 +36,35 @@ pub(crate) fn object<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, P
     loads.call1((String::from_utf8_lossy(text),))
 }
 
+/// Returns the Python object of a value: the same as [`object`] of its text, without the text.
+// Recursion, bounded by `MAX_DEPTH`.
+pub(crate) fn build<'py>(py: Python<'py>, value: &Json) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Json::Null => py.None().into_bound(py),
+        Json::Bool(truth) => PyBool::new(py, *truth).to_owned().into_any(),
+        Json::Text(text) => PyString::new(py, text).into_any(),
+        Json::Number(spelling) => match spelling.parse::<i64>() {
+            Ok(number) => number.into_pyobject(py)?.into_any(),
+            Err(_) => object(py, spelling.as_bytes())?,
+        },
+        Json::Odd(spelling) => object(py, spelling.as_bytes())?,
+        Json::List(items) => {
+            let list = PyList::empty(py);
+            for item in items {
+                list.append(build(py, item)?)?;
+            }
+            list.into_any()
+        }
+        Json::Map(pairs) => {
+            let dict = PyDict::new(py);
+            for (key, item) in pairs {
+                dict.set_item(&**key, build(py, item)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}
+
 // Recursion, bounded by `MAX_DEPTH`.
 fn of(object: &Bound<'_, PyAny>, depth: usize) -> Outcome<Json> {
     if object.is_none() {

@@ -191,6 +191,7 @@ mod tests {
         assert_eq!(offset(b"tru"), 0);
         assert_eq!(offset(b"\"\\u12g4\""), 1);
         assert_eq!(offset(b"\xef\xbb\xbf{}"), 0);
+        assert_eq!(offset(b"{\"\\ud83d\": 1}"), 9);
     }
 
     #[test]

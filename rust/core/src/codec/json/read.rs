@@ -114,9 +114,8 @@ impl Reader<'_> {
             if self.peek() != Some(b'"') {
                 return Err(self.fault("a key is missing"));
             }
-            let key = match self.string()? {
-                Json::Text(key) | Json::Odd(key) => key,
-                _ => Box::default(),
+            let Json::Text(key) = self.string()? else {
+                return Err(self.fault("a key with a lone surrogate"));
             };
             self.space();
             if !self.takes(":") {
