@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,8 @@ def main() -> int:
             _wait(arguments.port)
             failed = _run(home, arguments.port, arguments.requests)
         finally:
-            server.terminate()
+            # strace does not pass a signal on to what it watches.
+            os.killpg(server.pid, signal.SIGTERM)
             server.wait()
         answers = _answers(home / "report")
         opened = _opened(trace, home, inside)
@@ -90,7 +92,7 @@ def _start(directory: Path, port: int, trace: Path) -> subprocess.Popen[bytes]:
     if strace is not None:
         calls = "trace=open,openat,unlink,unlinkat,rename,rmdir,mkdir"
         command = [strace, "-f", "-qq", "-e", calls, "-o", str(trace), *command]
-    return subprocess.Popen(command)
+    return subprocess.Popen(command, start_new_session=True)
 
 
 def _wait(port: int) -> None:
