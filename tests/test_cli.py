@@ -267,3 +267,15 @@ def test_the_demonstration_never_overwrites_a_session(
 
     assert code == 1
     assert session.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("amberlog li", {"list"}), ("amberlog list --st", {"--status"})]
+)
+def test_the_shell_is_told_how_a_word_goes_on(typed: str, offered: set[str]) -> None:
+    shell = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+
+    done = amberlog_process(_AMBERLOG_COMPLETE="complete_bash", **shell)
+
+    assert done.returncode == 0
+    assert set(done.stdout.decode().split()) == offered

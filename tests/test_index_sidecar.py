@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from amberlog import get_session_index_default
-from amberlog.index import close_session_index
+from amberlog.index import close_session_index, refresh
 from support.children import environment
 from support.independent import HEADER
 from support.sessions import SIDECAR, many
@@ -168,3 +168,27 @@ def test_a_reconcile_that_is_killed_leaves_no_session_half_there(
     assert counts == (30,) * 8
     assert faults == [("ok",)]
     assert get_session_index_default(tmp_path).list(search="words").total == 30
+
+
+@pytest.mark.parametrize(("stored_as", "total"), [("BLOB", 3), ("TEXT", 2)])
+def test_an_entry_that_cannot_be_decoded_is_reported_and_read_again(
+    tmp_path: Path, stored_as: str, total: int
+) -> None:
+    many(tmp_path, 3)
+    index = get_session_index_default(tmp_path)
+    key = b"s001.kohakutr"
+    with closing(sqlite3.connect(tmp_path / SIDECAR)) as connection, connection:
+        stored = connection.execute("SELECT value FROM entries WHERE key = ?", [key]).fetchone()[0]
+        rotten = stored[:12] + bytes(len(stored) - 22) + stored[-10:]
+        value = rotten if stored_as == "BLOB" else "no entry"
+        connection.execute("UPDATE entries SET value = ? WHERE key = ?", [value, key])
+
+    pages = [index.list(), index.list()]
+    refresh(index, tmp_path)
+    afterwards = index.list()
+
+    assert [(len(page.rows), page.total) for page in pages] == [(2, total), (2, 2)]
+    for page in pages:
+        assert [one.path for one in page.unreadable] == ["s001.kohakutr"]
+        assert "damaged" in page.unreadable[0].reason
+    assert (len(afterwards.rows), afterwards.total, afterwards.unreadable) == (3, 3, ())

@@ -251,3 +251,25 @@ def test_the_description_of_the_api_is_whole(client: TestClient) -> None:
         "/api/sessions/{name}",
     }
     assert "409" in paths["/api/sessions/{name}"]["delete"]["responses"]
+
+
+def test_the_description_is_behind_the_token_too(directory: Path) -> None:
+    with TestClient(create_app(directory, token="open sesame")) as client:  # noqa: S106  # a test's
+        bearer = {"Authorization": "Bearer open sesame"}
+
+        refused = {
+            path: client.get(path).status_code for path in ("/openapi.json", "/docs", "/redoc")
+        }
+        description = client.get("/openapi.json", headers=bearer)
+
+    assert refused == {"/openapi.json": 401, "/docs": 404, "/redoc": 404}
+    assert "/api/sessions" in description.json()["paths"]
+
+
+def test_a_wrong_method_is_told_all_that_the_path_has(client: TestClient) -> None:
+    paths = ("/api/sessions", "/api/sessions/x", "/api/sessions/stats")
+
+    answers = [client.options(path) for path in paths]
+
+    assert [answer.status_code for answer in answers] == [405, 405, 405]
+    assert [answer.headers["Allow"] for answer in answers] == ["GET", "DELETE, GET", "GET"]

@@ -22,7 +22,7 @@ FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 LARGEST = 2**31 - 1
 
 app = typer.Typer(
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Reads the sessions that AI agents left behind. Nothing is ever changed by reading.",

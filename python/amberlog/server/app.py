@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -87,9 +88,13 @@ class Problem(BaseModel):
 
 
 _REFUSALS: dict[int | str, dict[str, object]] = {
+    400: {"model": Problem, "description": "An argument fits no page of this listing."},
     404: {"model": Problem, "description": "There is no session of exactly that name."},
     409: {"model": Problem, "description": "The session is in use."},
     403: {"model": Problem, "description": "The session may not be changed."},
+}
+_UNDELETED: dict[int | str, dict[str, object]] = {
+    status: _REFUSALS[status] for status in (403, 404, 409)
 }
 _UNAUTHORIZED: dict[int | str, dict[str, object]] = {
     401: {"model": Problem, "description": "The bearer token is missing or wrong."}
@@ -115,9 +120,14 @@ def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -
         version=amberlog.__version__,
         dependencies=guards,
         responses=None if token is None else _UNAUTHORIZED,
+        # FastAPI's own pages ask for no token, and could not send one.
+        openapi_url="/openapi.json" if token is None else None,
     )
     app.add_exception_handler(SessionError, _refused)
     app.add_exception_handler(ValueError, _refused)
+    app.add_exception_handler(405, _wrong_method)
+    if token is not None:
+        app.get("/openapi.json", include_in_schema=False)(app.openapi)
     _add_collection(app, home)
     _add_session(app, home)
     return app
@@ -137,7 +147,7 @@ def _guard(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:
 
 
 def _add_collection(app: FastAPI, home: Path) -> None:
-    @app.get("/api/sessions", response_model=Page)
+    @app.get("/api/sessions", response_model=Page, responses={400: _REFUSALS[400]})
     def list_sessions(wanted: Annotated[Listing, Query()]) -> Mapping[str, object]:
         """Returns one page of the sessions, the one last active first."""
         index = get_session_index_default(home)
@@ -183,7 +193,7 @@ def _add_session(app: FastAPI, home: Path) -> None:
             raise SessionNotFoundError(f"there is no session named `{name}`")
         return _shown(row)
 
-    @app.delete("/api/sessions/{name}", response_model=Deleted, responses=_REFUSALS)
+    @app.delete("/api/sessions/{name}", response_model=Deleted, responses=_UNDELETED)
     def delete(name: str) -> Mapping[str, object]:
         """Deletes one session with its log, its artifacts, its lock file and its index rows."""
         removed = delete_session(home, name, index=get_session_index_default(home))
@@ -206,6 +216,17 @@ def _shown(row: Mapping[str, object]) -> dict[str, object]:
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     del request
     return JSONResponse({"detail": str(error)}, status_code=_status(error))
+
+
+async def _wrong_method(request: Request, error: Exception) -> JSONResponse:
+    """Names all methods of a path; Starlette names those of the first route that has it."""
+    del error
+    routes = [route for route in request.app.routes if isinstance(route, APIRoute)]
+    path = next(route.path for route in routes if route.path_regex.match(request.url.path))
+    methods = sorted({one for route in routes if route.path == path for one in route.methods or ()})
+    return JSONResponse(
+        {"detail": "Method Not Allowed"}, status_code=405, headers={"Allow": ", ".join(methods)}
+    )
 
 
 def _status(error: Exception) -> int:

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::fork::PerProcess;
@@ -22,6 +23,8 @@ struct Uses {
 struct Registry {
     files: Mutex<HashMap<FileId, Uses>>,
     changed: Condvar,
+    /// How many stores wait for readers; it changes only while the files are locked.
+    waiting: AtomicUsize,
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
@@ -64,7 +67,9 @@ pub fn open_store(path: &Path) -> Lease {
         let registry = REGISTRY.get();
         let mut files = registry.files.lock().unwrap_or_else(PoisonError::into_inner);
         while files.get(&id).is_some_and(|uses| uses.readers > 0) {
+            registry.waiting.fetch_add(1, Ordering::Relaxed);
             files = registry.changed.wait(files).unwrap_or_else(PoisonError::into_inner);
+            registry.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         files.entry(id).or_default().stores += 1;
     }
@@ -105,8 +110,12 @@ impl Drop for Lease {
                 files.remove(&id);
             }
         }
+        // A call to the system, which nobody needs while nobody waits.
+        let is_awaited = registry.waiting.load(Ordering::Relaxed) > 0;
         drop(files);
-        registry.changed.notify_all();
+        if is_awaited {
+            registry.changed.notify_all();
+        }
     }
 }
 

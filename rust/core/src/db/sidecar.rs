@@ -33,6 +33,8 @@ pub const SEARCH_COLUMNS: [&str; 11] = [
 
 /// Rows of a sidecar are read more than written, so pages are larger than a bundle's.
 const PAGE_SIZE: u32 = 4096;
+/// Pages that are changed by many transactions of one scan are written back once: 16 MiB of log.
+const CHECKPOINT_PAGES: u32 = 4096;
 
 const PEER: &str = "\
 CREATE TABLE IF NOT EXISTS kohakuvault_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -67,8 +69,8 @@ CREATE TABLE amber_changed (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE VIRTUAL TABLE amber_search USING fts5(body, whole, content='', contentless_delete=1);
 CREATE TRIGGER amber_entry_counted AFTER INSERT ON amber_entry
 BEGIN
-INSERT OR IGNORE INTO amber_count VALUES (NEW.status, NEW.type, NEW.node, 0);
-UPDATE amber_count SET n = n + 1 WHERE status = NEW.status AND type = NEW.type AND node = NEW.node;
+INSERT INTO amber_count VALUES (NEW.status, NEW.type, NEW.node, 1) \
+ON CONFLICT (status, type, node) DO UPDATE SET n = n + 1;
 END;
 CREATE TRIGGER amber_entry_recounted AFTER UPDATE OF status, type, node ON amber_entry
 WHEN (OLD.status, OLD.type, OLD.node) <> (NEW.status, NEW.type, NEW.node)
@@ -98,7 +100,8 @@ pub fn writable(path: &Path) -> Result<Connection> {
     let connection = open::untouched(path)?;
     let pragmas = format!(
         "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
-         PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY;"
+         PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY; \
+         PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};"
     );
     connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)

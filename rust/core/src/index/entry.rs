@@ -1,5 +1,7 @@
 //! A session's row in the sidecar: what a listing says about it.
 
+use std::borrow::Cow;
+
 use crate::codec::Value;
 use crate::codec::msgpack::{
     put_bool, put_f64, put_i64, put_list_header, put_map_header, put_nil, put_str, put_value,
@@ -269,19 +271,23 @@ impl Entry {
     }
 
     /// The texts of [`SEARCH_COLUMNS`], in that order.
-    pub fn search_columns(&self) -> [String; SEARCH_COLUMNS.len()] {
+    pub fn search_columns(&self) -> [Cow<'_, str>; SEARCH_COLUMNS.len()] {
+        let agents = match self.agents.as_slice() {
+            [agent] => Cow::Borrowed(agent.as_str()),
+            agents => Cow::Owned(agents.join(" ")),
+        };
         [
-            self.name.clone(),
-            self.preview.clone(),
-            self.config_path.clone(),
-            self.agents.join(" "),
-            self.pwd.clone(),
-            self.terrarium_name.clone(),
-            self.config_type.clone(),
-            self.title.clone(),
-            self.summary.clone(),
-            self.last_user.clone(),
-            self.last_reply.clone(),
+            self.name.as_str().into(),
+            self.preview.as_str().into(),
+            self.config_path.as_str().into(),
+            agents,
+            self.pwd.as_str().into(),
+            self.terrarium_name.as_str().into(),
+            self.config_type.as_str().into(),
+            self.title.as_str().into(),
+            self.summary.as_str().into(),
+            self.last_user.as_str().into(),
+            self.last_reply.as_str().into(),
         ]
     }
 }

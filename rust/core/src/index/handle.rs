@@ -14,7 +14,7 @@ use super::read::Found;
 use super::reconcile::{self, Options, Progress, Report};
 use super::sidecar::{self, Sidecar};
 use super::usage;
-use super::write::{self, Ready};
+use super::write::{self, DAMAGED, Ready};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Value;
 use crate::db::fault::translate;
@@ -196,11 +196,22 @@ impl Index {
 /// Asking and changing.
 impl Index {
     /// One page of the listing, with the files that cannot be listed.
+    ///
+    /// A session whose entry cannot be decoded is among the latter, and the next reconcile reads it
+    /// again.
     pub fn list(&self, query: &Query) -> Result<(Page, Vec<(String, String)>)> {
-        self.ask("list", |connection| {
+        let (page, mut unreadable) = self.ask("list", |connection| {
             let page = list::list(connection, query)?;
             Ok((page, reconcile::unreadable(connection)?))
-        })
+        })?;
+        if !page.lost.is_empty() {
+            let reason = match reconcile::read_again(&self.sidecar, &page.lost) {
+                Ok(()) => DAMAGED.to_owned(),
+                Err(error) => format!("its entry is damaged, which could not be noted: {error}"),
+            };
+            unreadable.extend(page.lost.iter().map(|file| (file.clone(), reason.clone())));
+        }
+        Ok((page, unreadable))
     }
 
     /// The row of one session by the key of its entry, as a listing shows it.

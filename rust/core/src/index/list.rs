@@ -89,6 +89,8 @@ pub struct Page {
     pub total: u64,
     /// Where the next page begins; `None` on the last.
     pub next: Option<String>,
+    /// The files of sessions that belong here, whose entries cannot be decoded.
+    pub lost: Vec<String>,
 }
 
 /// The parts of a statement that filters make.
@@ -256,12 +258,18 @@ fn page(
         (_, Some((file, key, _))) => Place::After(key.clone(), file.clone()),
     });
     let mut rows = Vec::with_capacity(found.len());
+    let mut lost = Vec::new();
     let mut stored = connection.prepare_cached(STORED)?;
-    for (file, _, extra) in &found {
+    for (file, _, extra) in found {
         let value: Option<Vec<u8>> = stored.query_row([file.as_bytes()], |row| row.get(0)).optional()?;
-        rows.extend(value.and_then(|value| row_of(file, &value, extra)));
+        match value.map(|value| row_of(&file, &value, &extra)) {
+            Some(Some(row)) => rows.push(row),
+            Some(None) => lost.push(file),
+            // Somebody else has removed it; the next reconcile takes that over.
+            None => {}
+        }
     }
-    Ok(Page { rows, total, next: next.map(|place| Cursor::text(query, &place)) })
+    Ok(Page { rows, total, next: next.map(|place| Cursor::text(query, &place)), lost })
 }
 
 /// The statement that finds the files of a page; `words` come before the values of the filters.
@@ -306,7 +314,7 @@ fn statement(query: &Query, way: &Way, filters: &Filters) -> (String, Option<Sql
 pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Option<Vec<u8>>> {
     let found: Option<(Vec<u8>, Vec<u8>)> = connection
         .prepare_cached(
-            "SELECT p.value, e.extra FROM entries p LEFT JOIN amber_entry e ON e.file = ?2 WHERE p.key = ?1",
+            "SELECT CAST(p.value AS BLOB), e.extra FROM entries p LEFT JOIN amber_entry e ON e.file = ?2 WHERE p.key = ?1",
         )?
         .query_row((file.as_bytes(), file), |row| {
             Ok((row.get(0)?, row.get::<_, Option<_>>(1)?.unwrap_or_default()))
@@ -315,7 +323,7 @@ pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Option<Vec<u
     Ok(found.and_then(|(stored, extra)| row_of(file, &stored, &extra)))
 }
 
-const STORED: &str = "SELECT value FROM entries WHERE key = ?1";
+const STORED: &str = "SELECT CAST(value AS BLOB) FROM entries WHERE key = ?1";
 
 fn row_of(file: &str, stored: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
     match codec::open("entries", file.as_bytes(), stored) {

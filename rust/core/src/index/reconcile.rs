@@ -145,6 +145,14 @@ pub fn take_over(sidecar: &Sidecar) -> Result<()> {
     Ok(())
 }
 
+/// Has the next reconcile look at entries, which drops those that nobody can decode and reads their
+/// files.
+pub fn read_again(sidecar: &Sidecar, files: &[String]) -> Result<()> {
+    sidecar.write("list", |connection| {
+        files.iter().try_for_each(|file| write::note_change(connection, file)).map_err(fault(sidecar))
+    })
+}
+
 fn count(connection: &Connection) -> rusqlite::Result<usize> {
     let count: i64 = connection.query_row("SELECT count(*) FROM amber_file", [], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))

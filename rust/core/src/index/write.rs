@@ -1,6 +1,8 @@
 //! Putting entries into the sidecar and taking them out: every row that says something of a session
 //! is written in one transaction, so that none of them is ever alone.
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,6 +13,8 @@ use crate::files::fingerprint::Fingerprint;
 use crate::recall::{Words, analyse};
 
 const ENTRIES: &str = "entries";
+/// Why a session is not listed whose entry cannot be decoded.
+pub const DAMAGED: &str = "its entry is damaged; the next refresh reads the session again";
 /// The header of a text as the peer stores the names behind its text index.
 const TEXT_HEADER: [u8; 10] = [0x89, 0x4b, 1, 6, 0, 0, 0, 0, 0x56, 0x4b];
 /// Ends a field, so that no phrase goes on in the next one. Text cannot bring this token.
@@ -28,10 +32,16 @@ impl Ready {
     /// Cuts the texts of an entry into words.
     pub fn of(entry: Entry) -> Self {
         let mut words = Words::default();
-        for text in entry.search_columns().iter().filter(|text| !text.is_empty()) {
+        let columns = entry.search_columns();
+        for (at, text) in columns.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
+            // The preview mostly is what the user said last.
+            if columns.iter().skip(at + 1).any(|later| later == text) {
+                continue;
+            }
             analyse(text, &mut words);
             words.body.push_str(END);
         }
+        drop(columns);
         Self { entry, words }
     }
 }
@@ -243,7 +253,9 @@ pub fn take_over(connection: &Connection) -> rusqlite::Result<()> {
             }
             // What nobody can decode is dropped; the next reconcile reads the file again.
             Some((None, _)) => {
+                let path = extra_of(connection, &file)?.path;
                 remove(connection, &file)?;
+                put_file(connection, &path, None, None, Some(DAMAGED))?;
             }
             None => {
                 remove_private(connection, &file)?;
@@ -257,6 +269,14 @@ pub fn take_over(connection: &Connection) -> rusqlite::Result<()> {
 /// Whether there is something to take over.
 pub fn has_changes(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM amber_changed)")?.query_row([], |row| row.get(0))
+}
+
+/// Notes that an entry is not as we wrote it.
+pub fn note_change(connection: &Connection, file: &str) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO amber_changed (key) VALUES (?1)")?
+        .execute([file.as_bytes()])?;
+    Ok(())
 }
 
 fn forget_change(connection: &Connection, key: &[u8]) -> rusqlite::Result<()> {
@@ -276,7 +296,7 @@ fn extra_of(connection: &Connection, file: &str) -> rusqlite::Result<Extra> {
 
 fn stored_entry(connection: &Connection, key: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
     connection
-        .prepare_cached("SELECT value FROM entries WHERE key = ?1")?
+        .prepare_cached("SELECT CAST(value AS BLOB) FROM entries WHERE key = ?1")?
         .query_row([key], |row| row.get(0))
         .optional()
 }
@@ -333,11 +353,11 @@ fn put_peer_text(
 
 fn bind_all(
     statement: &mut rusqlite::Statement<'_>,
-    columns: &[String],
+    columns: &[Cow<'_, str>],
     numbers: &[i64],
 ) -> rusqlite::Result<usize> {
     for (at, text) in columns.iter().enumerate() {
-        statement.raw_bind_parameter(at + 1, text)?;
+        statement.raw_bind_parameter(at + 1, text.as_ref())?;
     }
     for (at, number) in numbers.iter().enumerate() {
         statement.raw_bind_parameter(columns.len() + at + 1, number)?;

@@ -1,11 +1,11 @@
 //! One page of a b-tree, cut into cells.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::PageFault;
 use super::header;
 use super::record::varint;
+use super::source::Page;
 
 /// The two forms of b-tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Form {
 /// A page of a b-tree.
 #[derive(Debug)]
 pub(super) struct Node {
-    page: Arc<Vec<u8>>,
+    page: Page,
     usable: usize,
     form: Form,
     /// Where the array of pointers to cells begins.
@@ -50,7 +50,7 @@ pub(super) struct Cell {
 
 impl Node {
     /// Reads the page header. `usable` is what the b-tree may use of the page.
-    pub fn parse(number: u32, page: Arc<Vec<u8>>, usable: usize, form: Form) -> Result<Self, PageFault> {
+    pub fn parse(number: u32, page: Page, usable: usize, form: Form) -> Result<Self, PageFault> {
         let start = if number == 1 { header::LENGTH } else { 0 };
         let damaged = || PageFault::corrupt(format!("page {number} is no page of this b-tree"));
         let bytes = page.get(start..start + 12).ok_or_else(damaged)?;

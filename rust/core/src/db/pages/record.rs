@@ -38,8 +38,9 @@ pub(super) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
 
 /// Returns all columns of a record.
 pub(super) fn columns(payload: &[u8]) -> Result<Vec<Column<'_>>, PageFault> {
-    let mut found = Vec::new();
     let mut cursor = Cursor::new(payload)?;
+    // Each type takes a byte or more.
+    let mut found = Vec::with_capacity((cursor.types_end - cursor.types).min(16));
     while let Some(column) = cursor.next_column()? {
         found.push(column);
         if found.len() > MOST_COLUMNS {
