@@ -37,6 +37,7 @@ __all__ = [
     "seal",
     "selected_branches",
     "session_files",
+    "stated_version",
     "strict_view",
     "unpack",
     "user_groups",
@@ -396,6 +397,9 @@ def user_groups(
     events: Iterable[Mapping[str, object]], branch_view: Mapping[int, int] | None = None
 ) -> dict[int, UserGroups]:
     """Returns the branches of each turn, grouped by what the user said."""
+
+def stated_version(path: str) -> int | None:
+    """Returns the format version of a session at rest; None where it must be opened to know."""
 
 def migrate(source: str, target: str, migrated_at: str, dry_run: bool) -> dict[str, object]:
     """Makes a session in the present format of one of the first, and returns what was counted.

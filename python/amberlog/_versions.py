@@ -54,14 +54,6 @@ def detect_format_version(path: str | os.PathLike[str]) -> int:
     return stated if isinstance(stated, int) and stated >= 1 else UNSTATED_VERSION
 
 
-def is_old(path: Path) -> bool:
-    """Returns whether a session lies there that needs a migration; a damaged one does not."""
-    try:
-        return path.is_file() and detect_format_version(path) < FORMAT_VERSION
-    except SessionDamagedError:
-        return False
-
-
 def discover_versions(path: str | os.PathLike[str]) -> list[tuple[int, Path]]:
     """Returns version and path of the files of a session, the highest version first.
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from amberlog._core import migrate as migrate_file
+from amberlog._core import stated_version
 from amberlog._versions import (
     bare_path,
     detect_format_version,
     discover_versions,
-    is_old,
     latest_readable_version,
     path_for_version,
 )
-from amberlog.errors import SessionNotFoundError, SessionVersionError
+from amberlog.errors import SessionDamagedError, SessionNotFoundError, SessionVersionError
 from amberlog.session import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -142,6 +142,16 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
     if not newest.is_file() or detect_format_version(newest) >= FORMAT_VERSION:
         return newest
     return migrate(newest)
+
+
+def is_old(path: Path) -> bool:
+    """Returns whether a session lies there that needs a migration; a damaged one does not."""
+    if (stated_version(str(path)) or 0) >= FORMAT_VERSION:
+        return False
+    try:
+        return path.is_file() and detect_format_version(path) < FORMAT_VERSION
+    except SessionDamagedError:
+        return False
 
 
 def _reported(source: Path, target: Path, counted: Mapping[str, object]) -> MigrationReport:

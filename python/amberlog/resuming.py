@@ -31,10 +31,10 @@ from amberlog._triggers import (
     TriggerState,
     triggers_of,
 )
-from amberlog._versions import bare_path, is_old, latest_readable_version, path_for_version
+from amberlog._versions import bare_path, latest_readable_version, path_for_version
 from amberlog.errors import SessionNotFoundError, SessionReadOnlyError, SessionWriteError
 from amberlog.lineage import BranchView
-from amberlog.migration import migrate
+from amberlog.migration import is_old, migrate
 from amberlog.session import FORMAT_VERSION, SessionStore
 from amberlog.types import RepairKind, Source
 

@@ -27,5 +27,5 @@ mod _core {
         strict_view, user_groups,
     };
     #[pymodule_export]
-    use super::migrate::migrate;
+    use super::migrate::{migrate, stated_version};
 }

@@ -26,6 +26,12 @@ pub(crate) fn migrate(
     described(py, done.or_raise(py)?)
 }
 
+/// The format version that a session states, where that is told without opening it.
+#[pyfunction]
+pub(crate) fn stated_version(py: Python<'_>, path: PathBuf) -> Option<i64> {
+    py.detach(|| bundle::stated_version(&path))
+}
+
 fn described(py: Python<'_>, report: MigrationReport) -> PyResult<Bound<'_, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("agents", report.agents)?;

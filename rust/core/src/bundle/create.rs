@@ -126,13 +126,23 @@ fn look_at_bytes(path: &Path) -> Result<()> {
 
 /// Refuses a newer format before SQLite opens the file for writing, so that not a byte of it changes.
 fn refuse_newer_at_rest(path: &Path) -> Result<()> {
+    version_at_rest(path).map_or(Ok(()), |version| refuse_newer(path, version, FORMAT_VERSION))
+}
+
+/// The format version that a session states, where a few reads of its file tell; `None` where it must be
+/// opened to know. Costs no more for a longer session, and changes nothing.
+pub fn stated_version(path: &Path) -> Option<i64> {
+    // While a store of this process has the file open, closing our descriptor would drop its locks.
+    let _reading = registry::open_reader(path)?;
+    version_at_rest(path)
+}
+
+fn version_at_rest(path: &Path) -> Option<i64> {
     let key = b"format_version";
-    let Ok(pages) = Pages::glance(path) else { return Ok(()) };
-    let Ok(Some(stored)) = pages.get_kv(Table::Meta.name(), key) else { return Ok(()) };
-    match event_number(Table::Meta, key, &stored) {
-        Some(version) if pages.finish().is_ok() => refuse_newer(path, version, FORMAT_VERSION),
-        _ => Ok(()),
-    }
+    let Ok(pages) = Pages::glance(path) else { return None };
+    let Ok(Some(stored)) = pages.get_kv(Table::Meta.name(), key) else { return None };
+    let version = event_number(Table::Meta, key, &stored)?;
+    pages.finish().is_ok().then_some(version)
 }
 
 fn refuse_newer(path: &Path, found: i64, supported: i64) -> Result<()> {

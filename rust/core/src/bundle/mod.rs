@@ -32,6 +32,7 @@ mod working;
 pub use self::agents::SubagentRun;
 pub use self::append::Appended;
 pub use self::compaction::Compaction;
+pub use self::create::stated_version;
 pub use self::delete::delete;
 pub use self::fork::{Cut, Edit, Fork};
 pub use self::handle::{Durability, Options};

@@ -120,16 +120,21 @@ impl Inner {
 fn restore(inner: &Inner, connection: &Connection, asked: &Asked<'_>) -> Result<Restored> {
     let fault = inner.fault(ACTION);
     let rows = LogRows::of(inner, connection, asked.agent);
-    let base = Base::read(inner, connection, asked.agent)?;
+    let mut base = Base::read(inner, connection, asked.agent)?;
     let stored_view = stored_view(inner, connection, asked.agent)?;
     let marks = landmark::known(connection, asked.agent).map_err(&fault)?;
-    if let (Some(base), Some(marks), []) = (&base, &marks, asked.live_jobs) {
+    if let (Some(base), Some(marks), []) = (&mut base, &marks, asked.live_jobs) {
         let newest = newest_id(connection)
             .and_then(|newest| Ok(newest.max(stored_counter(connection)?)))
             .map_err(&fault)?;
         let view = asked.view.unwrap_or(&stored_view);
         let quick = Quick { rows: &rows, base, marks, view, newest };
-        if let Some(restored) = quick.restore()? {
+        if let Some((mut restored, follows)) = quick.restore()? {
+            if follows {
+                // Moved, since they may be megabytes.
+                let tail = std::mem::replace(&mut restored.lists, std::mem::take(&mut base.lists));
+                restored.lists.extend(tail);
+            }
             return Ok(restored);
         }
     }

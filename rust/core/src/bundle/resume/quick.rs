@@ -40,8 +40,9 @@ struct Tail {
 }
 
 impl Quick<'_> {
-    /// Restores the conversation; `None` when the whole log must be read.
-    pub fn restore(&self) -> Result<Option<Restored>> {
+    /// Restores the conversation, and tells whether its lists come after those of the snapshot or stand in
+    /// their place; `None` when the whole log must be read.
+    pub fn restore(&self) -> Result<Option<(Restored, bool)>> {
         let Some(end) = self.rows.end()? else { return Ok(None) };
         let tail = match self.base.watermark {
             Some(watermark) if watermark > self.newest => return Ok(None),
@@ -64,8 +65,9 @@ impl Quick<'_> {
         }
         let Some(path) = self.path(&tail)? else { return Ok(None) };
         let (told, mut repairs) = pair_tool_calls(tell(&tail, &path), &[]);
-        let mut lists = self.base.lists.clone();
-        if !look.is_paired || look.lacks_turns {
+        let mut lists = Vec::new();
+        let keeps_snapshot = look.is_paired && !look.lacks_turns;
+        if !keeps_snapshot {
             let mut messages = self.base.messages();
             if look.lacks_turns {
                 self.name_turns(&mut messages, tail.first)?;
@@ -80,7 +82,7 @@ impl Quick<'_> {
             lists.push(packed(&told));
         }
         let obtained = if count > 0 { Obtained::SnapshotAndTail } else { Obtained::Snapshot };
-        Ok(Some(Restored {
+        let restored = Restored {
             obtained,
             lists,
             position: path.0.last().copied(),
@@ -90,7 +92,8 @@ impl Quick<'_> {
             told: count,
             read: tail.events.len(),
             triggers: self.triggers()?,
-        }))
+        };
+        Ok(Some((restored, keeps_snapshot)))
     }
 
     fn triggers(&self) -> Result<Vec<Value>> {
