@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from amberlog import SessionStore
 
 EVENTS = 4_000
+KILLS = 40
 
 MAKING = """
 import os, sys, threading, time, amberlog
 store = amberlog.SessionStore(sys.argv[1])
 print("open", flush=True)
 def end():
-    time.sleep(float(sys.argv[3]))
+    time.sleep(float(sys.argv[4]))
     os.kill(os.getpid(), 9)
 threading.Thread(target=end, daemon=True).start()
 for number in range(1000):
+    target = f"{sys.argv[1]}.{sys.argv[3]}-{number}.v2"
     if sys.argv[2] == "fork":
-        store.fork(f"{sys.argv[1]}.{number}.v2", at_event_id=4000)
+        store.fork(target, at_event_id=4000)
     else:
-        store.backup(f"{sys.argv[1]}.{number}.v2")
+        store.backup(target)
 """
 
 
@@ -45,11 +47,14 @@ def test_the_next_one_removes_what_a_killed_one_left(
     parent: SessionStore, tmp_path: Path, work: str
 ) -> None:
     left = set()
-    for kill in range(4):
-        command = [sys.executable, "-c", MAKING, parent.path, work, str(0.03 + 0.01 * kill)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as child:
-            child.wait()
+    for kill in range(KILLS):
+        delay = str(0.03 + 0.007 * kill)
+        command = [sys.executable, "-c", MAKING, parent.path, work, str(kill), delay]
+        ended = subprocess.run(command, stdout=subprocess.DEVNULL, env=environment(), check=False)
+        assert ended.returncode == -9
         left |= {found.name for found in tmp_path.glob(".amberlog-*")}
+        if left:
+            break
     made = [path for path in tmp_path.glob("*.v2") if path.name != "last.v2"]
 
     parent.fork(tmp_path / "last.v2", at_event_id=1).close()

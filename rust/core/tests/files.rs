@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use amberlog_core::Error;
 use amberlog_core::files::artifact::{artifacts_dir, resolve_artifact, write_artifact};
@@ -113,83 +112,6 @@ fn a_signature_of_old_is_not_taken_for_a_shared_holder() {
     let refused = WriterLock::exclusive(&bundle);
 
     assert!(matches!(refused, Err(Error::Locked { holder_pid: None, .. })));
-}
-
-/// Children that do nothing but live until the value is dropped.
-#[cfg(target_os = "linux")]
-#[derive(Default)]
-struct Children(Vec<libc::pid_t>);
-
-#[cfg(target_os = "linux")]
-impl Children {
-    fn fork(&mut self) {
-        // SAFETY: the child calls nothing but `alarm`, `pause` and `_exit`, which may be called
-        // after a fork of a process with threads.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: as above. The alarm ends a child whose parent was killed.
-            unsafe {
-                libc::alarm(60);
-                libc::pause();
-                libc::_exit(0);
-            }
-        }
-        assert!(child > 0);
-        self.0.push(child);
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Children {
-    fn drop(&mut self) {
-        for child in &self.0 {
-            // SAFETY: the child is ours and not waited for yet; nobody asks for its status.
-            unsafe {
-                libc::kill(*child, libc::SIGKILL);
-                libc::waitpid(*child, std::ptr::null_mut(), 0);
-            }
-        }
-    }
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_forked_child_does_not_keep_the_lock() {
-    let directory = TempDir::new().unwrap();
-    let bundle = bundle_in(&directory);
-    let mut children = Children::default();
-
-    let shared = WriterLock::shared(&bundle).unwrap();
-    children.fork();
-    drop(shared);
-    let exclusive = WriterLock::exclusive(&bundle).unwrap();
-    children.fork();
-    drop(exclusive);
-
-    assert!(another_process_may_lock(&bundle));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_child_forked_while_the_lock_is_taken_does_not_keep_it() {
-    let directory = TempDir::new().unwrap();
-    let bundle = bundle_in(&directory);
-    let is_done = AtomicBool::new(false);
-
-    std::thread::scope(|scope| {
-        let takes = scope.spawn(|| {
-            let mut refused = 0;
-            while !is_done.load(Ordering::Relaxed) {
-                refused += usize::from(WriterLock::exclusive(&bundle).is_err());
-            }
-            refused
-        });
-        let mut children = Children::default();
-        (0..100).for_each(|_| children.fork());
-        is_done.store(true, Ordering::Relaxed);
-
-        assert_eq!(takes.join().unwrap(), 0);
-    });
 }
 
 #[test]
