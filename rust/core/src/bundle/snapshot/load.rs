@@ -149,7 +149,7 @@ pub fn base(inner: &Inner, connection: &Connection, agent: &str) -> Result<Optio
     match find_newest(inner, connection, agent)? {
         Place::Nowhere => Ok(None),
         Place::Row { stored, ours: None } => {
-            let messages = peer::open_conversation(inner, agent, stored)?;
+            let messages = peer::open_conversation(inner, agent, stored, false)?;
             peer::foreign_base(inner, connection, agent, messages).map(Some)
         }
         Place::Row { ours: Some(own), .. } | Place::Segments(own) => {
@@ -171,7 +171,9 @@ fn describe(record: &Record) -> SnapshotInfo {
 fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Conversation>> {
     match find_newest(inner, connection, agent)? {
         Place::Nowhere => Ok(None),
-        Place::Row { stored, .. } => peer::open_conversation(inner, agent, stored).map(Some),
+        Place::Row { stored, ours } => {
+            peer::open_conversation(inner, agent, stored, ours.is_some()).map(Some)
+        }
         Place::Segments(own) => lists(inner, connection, own.agent, own.id).map(Some),
     }
 }
@@ -252,7 +254,7 @@ pub fn newest_tagged(inner: &Inner, connection: &Connection, agent: &str) -> Res
     let (conversation, id) = match find_newest(inner, connection, agent)? {
         Place::Nowhere => return Ok(Newest::Nothing),
         Place::Row { stored, ours } => {
-            (peer::open_conversation(inner, agent, stored)?, ours.map(|own| own.id))
+            (peer::open_conversation(inner, agent, stored, ours.is_some())?, ours.map(|own| own.id))
         }
         Place::Segments(own) => (lists(inner, connection, own.agent, own.id)?, Some(own.id)),
     };
