@@ -100,12 +100,7 @@ fn note_written(connection: &Connection, agent: &str, written: Written) -> rusql
 }
 
 /// Opens the peer's row, which has the very bytes that we wrote where it `is_ours`, as a conversation.
-pub fn open_conversation(
-    inner: &Inner,
-    agent: &str,
-    stored: Vec<u8>,
-    is_ours: bool,
-) -> Result<Conversation> {
+pub fn open_conversation(inner: &Inner, agent: &str, stored: Vec<u8>, is_ours: bool) -> Result<Conversation> {
     // Its hash was compared with that of what was sealed, which tells all that a look at it would.
     let stored = if is_ours { unsealed(stored) } else { Err(stored) };
     let stored = match stored {
