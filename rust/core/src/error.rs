@@ -42,6 +42,16 @@ pub enum Error {
         /// The newest version that can be read.
         supported: i64,
     },
+    /// The file was written by an older format, and has to be migrated before it is used as was asked.
+    #[error("`{}` has format version {found}, older than {present}", path.display())]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The version that was asked for.
+        present: i64,
+    },
     /// A write was asked of something that may only be read.
     #[error("cannot {action}: `{}` is open read-only", path.display())]
     ReadOnly {
