@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 UNSTATED_VERSION = 1
 
 _SUFFIX = re.compile(r"\.v([0-9]+)$")
+_SESSION = re.compile(r"(?P<name>.+)\.(?:kohakutr(?:\.v(?P<version>[0-9]+))?|kt)", re.DOTALL)
 
 
 def bare_path(path: str | os.PathLike[str]) -> Path:
@@ -28,6 +29,20 @@ def version_in_name(path: str | os.PathLike[str]) -> int | None:
     """Returns the version that a file's name states; None when it states none."""
     match = _SUFFIX.search(Path(path).name)
     return int(match[1]) if match else None
+
+
+def session_in_name(name: str) -> tuple[str, int] | None:
+    """Returns which session a file is of and in which version, by the file's name.
+
+    The version is 1 where the name states none, and 0 for a name of before there were versions
+    (`x.kt`), which stands behind all others. None for a file that is no session's.
+    """
+    match = _SESSION.fullmatch(name)
+    if match is None:
+        return None
+    if name.endswith(".kt"):
+        return match["name"], 0
+    return match["name"], int(match["version"] or UNSTATED_VERSION)
 
 
 def path_for_version(path: str | os.PathLike[str], version: int) -> Path:
@@ -77,12 +92,37 @@ def latest_readable_version(path: str | os.PathLike[str]) -> Path:
     Where all are newer it is the newest, and where there is none it is `path`, so that whoever
     opens it gets the error. A file whose name states a version is not looked into.
     """
-    named = _named(bare_path(path))
-    if FORMAT_VERSION in named:
-        return named[FORMAT_VERSION]
+    newest = path_for_version(path, FORMAT_VERSION)
+    if newest.is_file():
+        return newest
     found = discover_versions(path)
     readable = [file for version, file in found if version <= FORMAT_VERSION]
     return next(iter(readable), found[0][1] if found else Path(path))
+
+
+def file_to_open(path: Path) -> Path:
+    """Returns the file that a path means to somebody who wants to go on with its session.
+
+    It is `latest_readable_version`, without a look at the whole directory where the path is a file.
+    A file that is named and is too new to be read is not given up for an older one: whoever opens
+    it gets the error.
+    """
+    if (version_in_name(path) or 0) > FORMAT_VERSION and path.is_file():
+        return path
+    newest = path_for_version(path, FORMAT_VERSION)
+    if newest.is_file():
+        return newest
+    return path if path.is_file() else latest_readable_version(path)
+
+
+def migration_source(path: Path) -> Path:
+    """Returns the file that a migration makes `path` of: the bare one beside it, or itself.
+
+    Another program may have been killed while it made the newer file of an old one, so the bare one
+    says whether there is anything left to do.
+    """
+    bare = bare_path(path)
+    return bare if path == path_for_version(bare, FORMAT_VERSION) and bare.is_file() else path
 
 
 def _named(bare: Path) -> dict[int, Path]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 from amberlog._core import migrate as migrate_file
 from amberlog._core import stated_version
 from amberlog._versions import (
-    bare_path,
     detect_format_version,
     discover_versions,
     latest_readable_version,
+    migration_source,
     path_for_version,
 )
 from amberlog.errors import SessionDamagedError, SessionNotFoundError, SessionVersionError
@@ -135,10 +135,10 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
         What `migrate` raises, but for a missing file and for one that a newer version wrote.
     """
     newest = latest_readable_version(Path(path).expanduser())
-    bare = bare_path(newest)
-    if newest != bare and bare.is_file() and newest == path_for_version(bare, FORMAT_VERSION):
+    source = migration_source(newest)
+    if source != newest:
         # A fork or a session of its own may have the name, and then there is nothing to finish.
-        return migrate(bare) if is_old(bare) else newest
+        return migrate(source) if is_old(source) else newest
     if not newest.is_file() or detect_format_version(newest) >= FORMAT_VERSION:
         return newest
     return migrate(newest)
