@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from amberlog.errors import SessionDamagedError, SessionVersionError
 from amberlog.session import FORMAT_VERSION, SessionStore
-
-if TYPE_CHECKING:
-    import os
 
 # A session that does not state its version is of the first.
 UNSTATED_VERSION = 1
@@ -100,29 +97,36 @@ def latest_readable_version(path: str | os.PathLike[str]) -> Path:
     return next(iter(readable), found[0][1] if found else Path(path))
 
 
-def file_to_open(path: Path) -> Path:
+def file_to_open(path: str) -> str:
     """Returns the file that a path means to somebody who wants to go on with its session.
 
     It is `latest_readable_version`, without a look at the whole directory where the path is a file.
     A file that is named and is too new to be read is not given up for an older one: whoever opens
     it gets the error.
     """
-    if (version_in_name(path) or 0) > FORMAT_VERSION and path.is_file():
+    match = _SUFFIX.search(path)
+    if match and int(match[1]) > FORMAT_VERSION and is_file(path):
         return path
-    newest = path_for_version(path, FORMAT_VERSION)
-    if newest.is_file():
+    newest = f"{path[: match.start()] if match else path}.v{FORMAT_VERSION}"
+    if is_file(newest):
         return newest
-    return path if path.is_file() else latest_readable_version(path)
+    return path if is_file(path) else str(latest_readable_version(path))
 
 
-def migration_source(path: Path) -> Path:
+def migration_source(path: str) -> str:
     """Returns the file that a migration makes `path` of: the bare one beside it, or itself.
 
     Another program may have been killed while it made the newer file of an old one, so the bare one
     says whether there is anything left to do.
     """
-    bare = bare_path(path)
-    return bare if path == path_for_version(bare, FORMAT_VERSION) and bare.is_file() else path
+    bare = path.removesuffix(f".v{FORMAT_VERSION}")
+    return bare if bare != path and is_file(bare) else path
+
+
+def is_file(path: str) -> bool:
+    """Returns whether a file lies there."""
+    # A `Path` for each look takes longer than the looks, which a resume waits for.
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _named(bare: Path) -> dict[int, Path]:

@@ -135,7 +135,7 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
         What `migrate` raises, but for a missing file and for one that a newer version wrote.
     """
     newest = latest_readable_version(Path(path).expanduser())
-    source = migration_source(newest)
+    source = Path(migration_source(str(newest)))
     if source != newest:
         # A fork or a session of its own may have the name, and then there is nothing to finish.
         return migrate(source) if is_old(source) else newest
@@ -144,12 +144,12 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
     return migrate(newest)
 
 
-def is_old(path: Path) -> bool:
+def is_old(path: str | os.PathLike[str]) -> bool:
     """Returns whether a session lies there that needs a migration; a damaged one does not."""
     if (stated_version(str(path)) or 0) >= FORMAT_VERSION:
         return False
     try:
-        return path.is_file() and detect_format_version(path) < FORMAT_VERSION
+        return Path(path).is_file() and detect_format_version(path) < FORMAT_VERSION
     except SessionDamagedError:
         return False
 

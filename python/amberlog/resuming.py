@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from amberlog._event_log import ATTACHED
 from amberlog._handover import (
@@ -31,7 +31,7 @@ from amberlog._triggers import (
     TriggerState,
     triggers_of,
 )
-from amberlog._versions import file_to_open, migration_source
+from amberlog._versions import file_to_open, is_file, migration_source
 from amberlog.errors import (
     SessionNotFoundError,
     SessionReadOnlyError,
@@ -42,9 +42,6 @@ from amberlog.lineage import BranchView
 from amberlog.migration import is_old, migrate
 from amberlog.session import FORMAT_VERSION, SessionStore
 from amberlog.types import RepairKind, Source
-
-if TYPE_CHECKING:
-    import os
 
 Build = Callable[[str, Mapping[str, object]], object]
 """What makes a runtime of `config_path` and `config_snapshot`."""
@@ -241,7 +238,7 @@ def resume(
     jobs = _jobs(live_jobs)
     if isinstance(path_or_store, SessionStore):
         return _resumed(path_or_store, path_or_store.load_meta(), agent, view, jobs)
-    store, meta = _opened(Path(path_or_store).expanduser(), readonly=readonly)
+    store, meta = _opened(path_or_store, readonly=readonly)
     try:
         resumed = _resumed(store, meta, agent, view, jobs)
         if not store.readonly:
@@ -258,15 +255,22 @@ def _jobs(live_jobs: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(live_jobs))
 
 
-def _opened(path: Path, *, readonly: bool) -> tuple[SessionStore, dict[str, object]]:
+def _opened(
+    given: str | os.PathLike[str], *, readonly: bool
+) -> tuple[SessionStore, dict[str, object]]:
+    path = os.fspath(given)
+    if not isinstance(path, str):
+        raise TypeError("path must be text, not bytes")
+    if path.startswith("~"):
+        path = str(Path(path).expanduser())
     store, meta = _looked_at(file_to_open(path), readonly=readonly)
     if meta.get(SUCCESSOR) is None:
         return store, meta
     store.close(update_status=False)
-    return _looked_at(resolve_successor(path), readonly=readonly)
+    return _looked_at(str(resolve_successor(path)), readonly=readonly)
 
 
-def _looked_at(path: Path, *, readonly: bool) -> tuple[SessionStore, dict[str, object]]:
+def _looked_at(path: str, *, readonly: bool) -> tuple[SessionStore, dict[str, object]]:
     store = _open(path, readonly=readonly)
     try:
         return store, store.load_meta()
@@ -275,8 +279,8 @@ def _looked_at(path: Path, *, readonly: bool) -> tuple[SessionStore, dict[str, o
         raise
 
 
-def _open(path: Path, *, readonly: bool) -> SessionStore:
-    if not path.is_file():
+def _open(path: str, *, readonly: bool) -> SessionStore:
+    if not is_file(path):
         raise SessionNotFoundError(f"there is no session at `{path}`", path=str(path))
     if readonly:
         return SessionStore.open_readonly(path)
@@ -287,14 +291,14 @@ def _open(path: Path, *, readonly: bool) -> SessionStore:
             return store
         source = path
     try:
-        return _open_present(migrate(source)) or SessionStore.open_readonly(path)
+        return _open_present(str(migrate(source))) or SessionStore.open_readonly(path)
     except SessionWriteError as error:
         if error.errno not in _UNWRITABLE:
             raise
         return SessionStore.open_readonly(path)
 
 
-def _open_present(path: Path) -> SessionStore | None:
+def _open_present(path: str) -> SessionStore | None:
     """Opens a session of the present format, for reading where it may not be written.
 
     Returns None for an older one, which is left as it is.

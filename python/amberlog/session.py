@@ -415,7 +415,8 @@ def _path_text(path: str | os.PathLike[str]) -> str:
         raise TypeError("path must be text, not bytes")
     if not text:
         raise ValueError("path must not be empty")
-    return str(Path(text).expanduser())
+    # Making a `Path` takes as long as a look-up in the session, and most paths need none.
+    return str(Path(text).expanduser()) if text.startswith("~") else text
 
 
 def _now() -> str:
