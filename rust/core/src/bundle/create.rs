@@ -108,7 +108,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// A file that does not begin like a database is left alone. An empty one is a file that nobody has
-/// written yet.
+/// written yet. A format that is not asked for is refused before SQLite opens the file for writing, so that
+/// not a byte of it changes.
 fn look_at_bytes(path: &Path, present_only: bool) -> Result<()> {
     let fault = |source: std::io::Error| Error::io(path, ACTION, &source);
     let kind = std::fs::metadata(path).map_err(fault)?;
@@ -117,6 +118,9 @@ fn look_at_bytes(path: &Path, present_only: bool) -> Result<()> {
     }
     // While a store of this process has the file open, closing our descriptor would drop its locks.
     let Some(_reading) = registry::open_reader(path) else { return Ok(()) };
+    if let Some(version) = version_at_rest(path) {
+        return accept(path, version, present_only);
+    }
     let mut start = Vec::with_capacity(MAGIC.len());
     std::fs::File::open(path)
         .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start))
@@ -124,8 +128,7 @@ fn look_at_bytes(path: &Path, present_only: bool) -> Result<()> {
     if !start.is_empty() && start != MAGIC {
         return Err(Error::damaged(path, "offset 0", "the file does not begin like a session's"));
     }
-    // Refused before SQLite opens the file for writing, so that not a byte of it changes.
-    version_at_rest(path).map_or(Ok(()), |version| accept(path, version, present_only))
+    Ok(())
 }
 
 /// The format version that a session states, where a few reads of its file tell; `None` where it must be

@@ -107,11 +107,23 @@ impl<'m> Pairs<'m> {
         let is_new = |waiting: &[&str], id: &str| !id.is_empty() && !waiting.contains(&id);
         (1..=CALLS).contains(&count)
             && (0..count).all(|_| {
-                let id = reader.pass().ok().and_then(|call| field(call, "id")).and_then(as_str);
-                let id = id.filter(|id| is_new(&self.waiting, id));
+                let id = call_id(&mut reader).filter(|id| is_new(&self.waiting, id));
                 id.map(|id| self.waiting.push(id)).is_some()
             })
     }
+}
+
+/// Passes over a call and returns its id.
+fn call_id<'m>(reader: &mut Reader<'m>) -> Option<&'m str> {
+    let Ok(Token::Map(count)) = reader.token() else { return None };
+    let mut id = None;
+    for _ in 0..count {
+        let (key, value) = (reader.raw_key().ok()?, reader.pass().ok()?);
+        if key == b"id" {
+            id = as_str(value);
+        }
+    }
+    id
 }
 
 /// Packs messages as one list.
