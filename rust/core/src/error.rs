@@ -147,7 +147,14 @@ fn holder(pid: Option<u32>) -> String {
 impl Error {
     /// Wraps an operating-system error with the file and the action it stopped.
     pub fn io(path: &Path, action: &'static str, source: &std::io::Error) -> Self {
-        Self::Io { path: path.to_owned(), action, reason: source.to_string(), errno: source.raw_os_error() }
+        // An error that somebody else has wrapped has lost its number, and kept its kind.
+        let of_kind = || match source.kind() {
+            std::io::ErrorKind::PermissionDenied => Some(libc::EACCES),
+            std::io::ErrorKind::ReadOnlyFilesystem => Some(libc::EROFS),
+            _ => None,
+        };
+        let errno = source.raw_os_error().or_else(of_kind);
+        Self::Io { path: path.to_owned(), action, reason: source.to_string(), errno }
     }
 
     /// Builds an [`Error::Invalid`].
