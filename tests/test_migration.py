@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -453,3 +454,17 @@ def test_a_random_session_becomes_what_the_peer_makes_of_it(tmp_path: Path) -> N
 
     for source, made, target in zip(sources, ours, targets, strict=True):
         assert undated(made) == undated(everything(target)), source
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_an_old_session_where_nothing_may_be_written_is_resumed_as_it_is(v1: Path) -> None:
+    v1.parent.chmod(0o555)
+    try:
+        resumed = amberlog.resume(v1)
+    finally:
+        v1.parent.chmod(0o755)
+
+    assert resumed.store.readonly
+    assert resumed.store.path == str(v1)
+    assert resumed.agents["alice"].conversation
+    resumed.store.close()

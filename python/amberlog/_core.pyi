@@ -54,7 +54,12 @@ class Bundle:
 
     @staticmethod
     def open(
-        path: str, *, durability: str = "process", writer_lock: bool = False, peer_fts: bool = True
+        path: str,
+        *,
+        durability: str = "process",
+        writer_lock: bool = False,
+        peer_fts: bool = True,
+        present_only: bool = False,
     ) -> Bundle:
         """Opens a bundle for writing; creates the file and its parents where they are missing."""
 

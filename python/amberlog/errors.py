@@ -62,6 +62,8 @@ class SessionDamagedError(SessionError):
 class SessionVersionError(SessionError):
     """The file was written by a newer format than this version reads; it is unchanged.
 
+    Or by an older one, where only the present one was asked for.
+
     Attributes:
         found: The version of the file.
         supported: The newest version that can be read.

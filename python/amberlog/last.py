@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from amberlog import config
+from amberlog._versions import session_in_name
 from amberlog.errors import SessionError, SessionNotFoundError
 from amberlog.session import SessionStore
-
-_SESSION = re.compile(r"(?P<name>.+)\.(?:kohakutr(?:\.v(?P<version>\d+))?|kt)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +64,12 @@ def last_session() -> LastSession:
 def _candidates(directory: Path) -> list[Path]:
     highest: dict[str, tuple[int, Path]] = {}
     for file in sorted(directory.iterdir()) if directory.is_dir() else []:
-        match = _SESSION.fullmatch(file.name)
-        if match is None or not file.is_file():
+        found = session_in_name(file.name)
+        if found is None or not file.is_file():
             continue
-        # A legacy file stands behind every other file of its name.
-        rank = 0 if file.suffix == ".kt" else int(match["version"] or 1)
-        if rank >= highest.get(match["name"], (-1, file))[0]:
-            highest[match["name"]] = (rank, file)
+        name, version = found
+        if version >= highest.get(name, (-1, file))[0]:
+            highest[name] = (version, file)
     return [file for _, file in highest.values()]
 
 

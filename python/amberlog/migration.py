@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 from amberlog._core import migrate as migrate_file
 from amberlog._core import stated_version
 from amberlog._versions import (
-    bare_path,
     detect_format_version,
     discover_versions,
     latest_readable_version,
+    migration_source,
     path_for_version,
 )
 from amberlog.errors import SessionDamagedError, SessionNotFoundError, SessionVersionError
@@ -135,21 +135,21 @@ def ensure_latest_version(path: str | os.PathLike[str]) -> Path:
         What `migrate` raises, but for a missing file and for one that a newer version wrote.
     """
     newest = latest_readable_version(Path(path).expanduser())
-    bare = bare_path(newest)
-    if newest != bare and bare.is_file() and newest == path_for_version(bare, FORMAT_VERSION):
+    source = Path(migration_source(str(newest)))
+    if source != newest:
         # A fork or a session of its own may have the name, and then there is nothing to finish.
-        return migrate(bare) if is_old(bare) else newest
+        return migrate(source) if is_old(source) else newest
     if not newest.is_file() or detect_format_version(newest) >= FORMAT_VERSION:
         return newest
     return migrate(newest)
 
 
-def is_old(path: Path) -> bool:
+def is_old(path: str | os.PathLike[str]) -> bool:
     """Returns whether a session lies there that needs a migration; a damaged one does not."""
     if (stated_version(str(path)) or 0) >= FORMAT_VERSION:
         return False
     try:
-        return path.is_file() and detect_format_version(path) < FORMAT_VERSION
+        return Path(path).is_file() and detect_format_version(path) < FORMAT_VERSION
     except SessionDamagedError:
         return False
 

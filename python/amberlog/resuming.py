@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from amberlog._event_log import ATTACHED
 from amberlog._handover import (
@@ -31,15 +31,17 @@ from amberlog._triggers import (
     TriggerState,
     triggers_of,
 )
-from amberlog._versions import bare_path, latest_readable_version, path_for_version
-from amberlog.errors import SessionNotFoundError, SessionReadOnlyError, SessionWriteError
+from amberlog._versions import file_to_open, is_file, migration_source
+from amberlog.errors import (
+    SessionNotFoundError,
+    SessionReadOnlyError,
+    SessionVersionError,
+    SessionWriteError,
+)
 from amberlog.lineage import BranchView
 from amberlog.migration import is_old, migrate
 from amberlog.session import FORMAT_VERSION, SessionStore
 from amberlog.types import RepairKind, Source
-
-if TYPE_CHECKING:
-    import os
 
 Build = Callable[[str, Mapping[str, object]], object]
 """What makes a runtime of `config_path` and `config_snapshot`."""
@@ -235,10 +237,10 @@ def resume(
     """
     jobs = _jobs(live_jobs)
     if isinstance(path_or_store, SessionStore):
-        return _resumed(path_or_store, agent, view, jobs)
-    store = _opened(Path(path_or_store).expanduser(), readonly=readonly)
+        return _resumed(path_or_store, path_or_store.load_meta(), agent, view, jobs)
+    store, meta = _opened(path_or_store, readonly=readonly)
     try:
-        resumed = _resumed(store, agent, view, jobs)
+        resumed = _resumed(store, meta, agent, view, jobs)
         if not store.readonly:
             store.mark_resumed()
     except BaseException:
@@ -253,60 +255,75 @@ def _jobs(live_jobs: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(live_jobs))
 
 
-def _opened(path: Path, *, readonly: bool) -> SessionStore:
-    store = _open(_newest(path, readonly=readonly), readonly=readonly)
+def _opened(
+    given: str | os.PathLike[str], *, readonly: bool
+) -> tuple[SessionStore, dict[str, object]]:
+    path = os.fspath(given)
+    if not isinstance(path, str):
+        raise TypeError("path must be text, not bytes")
+    if path.startswith("~"):
+        path = str(Path(path).expanduser())
+    store, meta = _looked_at(file_to_open(path), readonly=readonly)
+    if meta.get(SUCCESSOR) is None:
+        return store, meta
+    store.close(update_status=False)
+    return _looked_at(str(resolve_successor(path)), readonly=readonly)
+
+
+def _looked_at(path: str, *, readonly: bool) -> tuple[SessionStore, dict[str, object]]:
+    store = _open(path, readonly=readonly)
     try:
-        is_retired = store.meta.get(SUCCESSOR) is not None
+        return store, store.load_meta()
     except BaseException:
         store.close(update_status=False)
         raise
-    if not is_retired:
-        return store
-    store.close(update_status=False)
-    return _open(resolve_successor(path), readonly=readonly)
 
 
-def _newest(path: Path, *, readonly: bool) -> Path:
-    """Returns the file of a session to go on with, without a look at the whole directory.
-
-    A session of the first format is made into a present one first. For reading only, or where
-    nothing can be written, it is read as it is.
-    """
-    newest = path_for_version(path, FORMAT_VERSION)
-    if not newest.is_file():
-        newest = path if path.is_file() else latest_readable_version(path)
-    # Another program may have been killed while it made the newer file of an old one.
-    bare = bare_path(newest)
-    old = bare if bare.is_file() and newest == path_for_version(bare, FORMAT_VERSION) else newest
-    if readonly or not is_old(old):
-        return newest
-    try:
-        return migrate(old)
-    except SessionWriteError as error:
-        if error.errno not in _UNWRITABLE:
-            raise
-        return newest
-
-
-def _open(path: Path, *, readonly: bool) -> SessionStore:
-    if not path.is_file():
+def _open(path: str, *, readonly: bool) -> SessionStore:
+    if not is_file(path):
         raise SessionNotFoundError(f"there is no session at `{path}`", path=str(path))
     if readonly:
         return SessionStore.open_readonly(path)
+    source = migration_source(path)
+    if source == path or not is_old(source):
+        store = _open_present(path)
+        if store is not None:
+            return store
+        source = path
     try:
-        return SessionStore(path)
-    except SessionReadOnlyError:
-        return SessionStore.open_readonly(path)
+        return _open_present(str(migrate(source))) or SessionStore.open_readonly(path)
     except SessionWriteError as error:
         if error.errno not in _UNWRITABLE:
             raise
         return SessionStore.open_readonly(path)
 
 
+def _open_present(path: str) -> SessionStore | None:
+    """Opens a session of the present format, for reading where it may not be written.
+
+    Returns None for an older one, which is left as it is.
+    """
+    try:
+        return SessionStore(path, present_only=True)
+    except SessionVersionError as error:
+        if error.found is None or error.found >= FORMAT_VERSION:
+            raise
+        return None
+    except SessionReadOnlyError:
+        pass
+    except SessionWriteError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+    return None if is_old(path) else SessionStore.open_readonly(path)
+
+
 def _resumed(
-    store: SessionStore, agent: str | None, view: BranchView | None, jobs: tuple[str, ...]
+    store: SessionStore,
+    meta: dict[str, object],
+    agent: str | None,
+    view: BranchView | None,
+    jobs: tuple[str, ...],
 ) -> Resumed:
-    meta = store.load_meta()
     names = _names(store, meta, agent)
     if view is not None and agent is None:
         main = [name for name in names if ATTACHED not in name]

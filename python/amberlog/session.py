@@ -49,6 +49,7 @@ class SessionStore(WorkRecords):
             when the power is cut. `batch`: the last events may be lost, for speed.
         writer_lock: Takes the session's writer lock, so that no other process can write to it.
         peer_fts: Also keeps the peer's text index, so that its search finds these events.
+        present_only: Refuses a session of an older format too, which a migration comes before.
         flush_every_n_events: Without effect, since nothing waits to be flushed.
         flush_every_n_seconds: Without effect, since nothing waits to be flushed.
 
@@ -66,6 +67,7 @@ class SessionStore(WorkRecords):
         durability: Durability = "process",
         writer_lock: bool = False,
         peer_fts: bool = True,
+        present_only: bool = False,
         flush_every_n_events: int | None = None,
         flush_every_n_seconds: float | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class SessionStore(WorkRecords):
                 durability=durability,
                 writer_lock=writer_lock,
                 peer_fts=peer_fts,
+                present_only=present_only,
             )
         )
 
@@ -412,7 +415,8 @@ def _path_text(path: str | os.PathLike[str]) -> str:
         raise TypeError("path must be text, not bytes")
     if not text:
         raise ValueError("path must not be empty")
-    return str(Path(text).expanduser())
+    # Making a `Path` takes as long as a look-up in the session, and most paths need none.
+    return str(Path(text).expanduser()) if text.startswith("~") else text
 
 
 def _now() -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amberlog import config
+from amberlog._versions import session_in_name
 from amberlog.cli.terminal import text_of
 from amberlog.errors import SessionNotFoundError
 
@@ -30,15 +30,15 @@ def session_file(argument: str) -> Path:
     if argument and (path.exists() or path.name != argument or os.sep in argument):
         return path
     directory = config.session_dir()
-    files = {file.name: file for file in directory.iterdir()} if directory.is_dir() else {}
-    versions = re.compile(re.escape(argument) + r"\.kohakutr\.v(\d+)")
-    numbered = sorted(
-        (int(match[1]), name) for name in files if (match := versions.fullmatch(name))
-    )
-    candidates = [name for _, name in reversed(numbered)]
-    for name in (*candidates, f"{argument}.kohakutr", f"{argument}.kt", argument):
-        if argument and name in files:
-            return files[name]
+    candidates = [
+        (found[1], file.name, file)
+        for file in (directory.iterdir() if directory.is_dir() else ())
+        if (found := session_in_name(file.name)) and found[0] == argument
+    ]
+    if candidates:
+        return max(candidates)[-1]
+    if argument and (directory / argument).exists():
+        return directory / argument
     raise SessionNotFoundError(
         f"there is no session named `{argument}` in `{directory}`", path=str(directory)
     )

@@ -42,6 +42,16 @@ pub enum Error {
         /// The newest version that can be read.
         supported: i64,
     },
+    /// The file was written by an older format, and has to be migrated before it is used as was asked.
+    #[error("`{}` has format version {found}, older than {present}", path.display())]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The version that was asked for.
+        present: i64,
+    },
     /// A write was asked of something that may only be read.
     #[error("cannot {action}: `{}` is open read-only", path.display())]
     ReadOnly {
@@ -137,7 +147,14 @@ fn holder(pid: Option<u32>) -> String {
 impl Error {
     /// Wraps an operating-system error with the file and the action it stopped.
     pub fn io(path: &Path, action: &'static str, source: &std::io::Error) -> Self {
-        Self::Io { path: path.to_owned(), action, reason: source.to_string(), errno: source.raw_os_error() }
+        // An error that somebody else has wrapped has lost its number, and kept its kind.
+        let of_kind = || match source.kind() {
+            std::io::ErrorKind::PermissionDenied => Some(libc::EACCES),
+            std::io::ErrorKind::ReadOnlyFilesystem => Some(libc::EROFS),
+            _ => None,
+        };
+        let errno = source.raw_os_error().or_else(of_kind);
+        Self::Io { path: path.to_owned(), action, reason: source.to_string(), errno }
     }
 
     /// Builds an [`Error::Invalid`].

@@ -32,7 +32,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             fields.set_item("what", what)?;
             "SessionDamagedError"
         }
-        Error::Version { path, found, supported } => {
+        Error::Version { path, found, supported } | Error::Outdated { path, found, present: supported } => {
             fields.set_item("path", path.to_string_lossy())?;
             fields.set_item("found", found)?;
             fields.set_item("supported", supported)?;

@@ -21,6 +21,8 @@ use crate::error::{Error, Result};
 use crate::files::lock::WriterLock;
 
 const ACTION: &str = "open";
+/// The format of a session that does not state its own.
+const UNSTATED: i64 = 1;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Opens `path` for writing, making it and its directory where they are missing.
@@ -28,14 +30,15 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     let path = absolute(path)?;
     let fault = |source: std::io::Error| Error::io(&path, "make the directory of", &source);
     let directory = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
-    std::fs::create_dir_all(&directory).map_err(fault)?;
     let is_new = !exists(&path);
-    if !is_new {
-        look_at_bytes(&path)?;
+    if is_new {
+        std::fs::create_dir_all(&directory).map_err(fault)?;
+    } else {
+        look_at_bytes(&path, options.present_only)?;
     }
     let lock = if options.exclusive { WriterLock::exclusive(&path)? } else { WriterLock::shared(&path)? };
     let lease = registry::open_store(&path);
-    let connection = open::patiently(|| connect(&path))?;
+    let connection = open::patiently(|| connect(&path, options.present_only && !is_new))?;
     let lease = if is_new { registry::open_store(&path) } else { lease };
     if is_new {
         std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(fault)?;
@@ -46,7 +49,7 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
 }
 
 /// Opens a connection that may write, once the file has been found to be a session's.
-fn connect(path: &Path) -> Result<Connection> {
+fn connect(path: &Path, present_only: bool) -> Result<Connection> {
     let fault = |source: rusqlite::Error| translate(path, ACTION, &source);
     let is_hot = std::fs::metadata(wal_of(path)).is_ok_and(|log| log.len() > 0);
     let connection = open::untouched(path)?;
@@ -55,7 +58,7 @@ fn connect(path: &Path) -> Result<Connection> {
     }
     // A file that is refused keeps its log too: the connection that looked at it would write it back.
     open::keep_log(&connection, is_hot).map_err(fault)?;
-    look_at_tables(path, &connection)?;
+    look_at_tables(path, &connection, present_only)?;
     open::keep_log(&connection, false).map_err(fault)?;
     open::prepare(&connection, path)?;
     Ok(connection)
@@ -65,12 +68,12 @@ fn connect(path: &Path) -> Result<Connection> {
 pub(super) fn readonly(path: &Path, clock: Box<dyn Clock>) -> Result<Arc<Inner>> {
     let path = absolute(path)?;
     let source = Source::open(&path)?;
-    look_at_bytes(&path)?;
+    look_at_bytes(&path, false)?;
     if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) {
         return Err(Error::damaged(&path, "offset 0", "the file is empty"));
     }
     let source = Mutex::new(source);
-    source::read(&source, &path, ACTION, |connection| look_at_tables(&path, connection))?;
+    source::read(&source, &path, ACTION, |connection| look_at_tables(&path, connection, false))?;
     Ok(build(path, Options::default(), Some(source), clock, State::default()))
 }
 
@@ -105,8 +108,9 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// A file that does not begin like a database is left alone. An empty one is a file that nobody has
-/// written yet.
-fn look_at_bytes(path: &Path) -> Result<()> {
+/// written yet. A format that is not asked for is refused before SQLite opens the file for writing, so that
+/// not a byte of it changes.
+fn look_at_bytes(path: &Path, present_only: bool) -> Result<()> {
     let fault = |source: std::io::Error| Error::io(path, ACTION, &source);
     let kind = std::fs::metadata(path).map_err(fault)?;
     if !kind.is_file() {
@@ -114,6 +118,9 @@ fn look_at_bytes(path: &Path) -> Result<()> {
     }
     // While a store of this process has the file open, closing our descriptor would drop its locks.
     let Some(_reading) = registry::open_reader(path) else { return Ok(()) };
+    if let Some(version) = version_at_rest(path) {
+        return accept(path, version, present_only);
+    }
     let mut start = Vec::with_capacity(MAGIC.len());
     std::fs::File::open(path)
         .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start))
@@ -121,12 +128,7 @@ fn look_at_bytes(path: &Path) -> Result<()> {
     if !start.is_empty() && start != MAGIC {
         return Err(Error::damaged(path, "offset 0", "the file does not begin like a session's"));
     }
-    refuse_newer_at_rest(path)
-}
-
-/// Refuses a newer format before SQLite opens the file for writing, so that not a byte of it changes.
-fn refuse_newer_at_rest(path: &Path) -> Result<()> {
-    version_at_rest(path).map_or(Ok(()), |version| refuse_newer(path, version, FORMAT_VERSION))
+    Ok(())
 }
 
 /// The format version that a session states, where a few reads of its file tell; `None` where it must be
@@ -152,8 +154,16 @@ fn refuse_newer(path: &Path, found: i64, supported: i64) -> Result<()> {
     Ok(())
 }
 
-/// A database of another program, or of a newer format, is refused.
-fn look_at_tables(path: &Path, connection: &Connection) -> Result<()> {
+/// Refuses a format that is not the one that is asked for.
+fn accept(path: &Path, version: i64, present_only: bool) -> Result<()> {
+    if present_only && version < FORMAT_VERSION {
+        return Err(Error::Outdated { path: path.to_owned(), found: version, present: FORMAT_VERSION });
+    }
+    refuse_newer(path, version, FORMAT_VERSION)
+}
+
+/// A database of another program, or of a format that is not asked for, is refused.
+fn look_at_tables(path: &Path, connection: &Connection, present_only: bool) -> Result<()> {
     let fault = |source: rusqlite::Error| translate(path, ACTION, &source);
     let mut is_session = false;
     for table in Table::ALL {
@@ -165,14 +175,16 @@ fn look_at_tables(path: &Path, connection: &Connection) -> Result<()> {
     {
         return Err(Error::damaged(path, "its tables", "it is a database of another program"));
     }
+    let mut stated = None;
     if has_table(connection, "meta").map_err(fault)? {
         let key = b"format_version".as_slice();
-        let stored: Option<Vec<u8>> =
-            connection.query_row(Table::Meta.sql().get, [key], |row| row.get(0)).optional().map_err(fault)?;
-        if let Some(version) = stored.and_then(|stored| event_number(Table::Meta, key, &stored)) {
-            refuse_newer(path, version, FORMAT_VERSION)?;
-        }
+        let stored: Option<Vec<u8>> = connection
+            .prepare_cached(Table::Meta.sql().get)
+            .and_then(|mut select| select.query_row([key], |row| row.get(0)).optional())
+            .map_err(fault)?;
+        stated = stored.and_then(|stored| event_number(Table::Meta, key, &stored));
     }
+    accept(path, stated.filter(|version| *version > 0).unwrap_or(UNSTATED), present_only)?;
     if has_table(connection, "amber_meta").map_err(fault)? {
         let version: Option<i64> = connection
             .query_row("SELECT value FROM amber_meta WHERE name = 'version'", [], |row| row.get(0))

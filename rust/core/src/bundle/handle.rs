@@ -41,11 +41,13 @@ pub struct Options {
     pub exclusive: bool,
     /// Whether to keep the peer's own text index level.
     pub peer_text: bool,
+    /// Whether to refuse a session of an older format as well as one of a newer.
+    pub present_only: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Process, exclusive: false, peer_text: true }
+        Self { durability: Durability::Process, exclusive: false, peer_text: true, present_only: false }
     }
 }
 

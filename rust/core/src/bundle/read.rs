@@ -325,8 +325,8 @@ pub(super) fn rows_from(
     Ok((found, None))
 }
 
-/// Whether numbers of that many digits are in use: a look at the first few, since longer keys sort
-/// among the shorter ones and a range of them would pass over those.
+/// Whether numbers of that many digits are in use. Among the first few of them sort no shorter keys, as
+/// they do among all.
 fn has_width(
     connection: &Connection,
     space: &Namespace,
@@ -336,11 +336,7 @@ fn has_width(
     let Some(low) = u32::try_from(width - 1).ok().and_then(|digits| 10_u64.checked_pow(digits)) else {
         return Ok(false);
     };
-    let mut select = connection.prepare_cached(table.sql().get)?;
-    for number in low..low + 64 {
-        if select.exists([space.key(number)])? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let (first, last) = (space.key(low), space.key(low + 63));
+    let length = i64::try_from(first.len()).unwrap_or(i64::MAX);
+    connection.prepare_cached(table.sql().span)?.exists((first, last, length, 1))
 }

@@ -63,15 +63,28 @@ pub fn open_payload(path: &Path, table: Table, key: &[u8], stored: &[u8]) -> Res
 }
 
 /// Opens a stored value in its own memory.
-pub fn open_owned(path: &Path, table: Table, key: &[u8], mut stored: Vec<u8>) -> Result<Payload> {
+pub fn open_owned(path: &Path, table: Table, key: &[u8], stored: Vec<u8>) -> Result<Payload> {
     let (start, length) = match open(path, table, key, &stored)? {
         Stored::Object(Cow::Borrowed(body)) => (body.as_ptr().addr() - stored.as_ptr().addr(), body.len()),
         Stored::Object(Cow::Owned(body)) => return Ok(Payload::Object(body)),
         Stored::Bytes(_) => return Ok(Payload::Bytes(stored)),
     };
-    stored.truncate(start + length);
-    stored.drain(..start);
-    Ok(Payload::Object(stored))
+    Ok(Payload::Object(narrowed(stored, start, length)))
+}
+
+/// The object of a stored value that is known to have the very bytes that were sealed here; `Err` holds any
+/// other value.
+pub fn unsealed(stored: Vec<u8>) -> std::result::Result<Vec<u8>, Vec<u8>> {
+    match codec::unsealed(&stored).map(|body| (body.as_ptr().addr() - stored.as_ptr().addr(), body.len())) {
+        Some((start, length)) => Ok(narrowed(stored, start, length)),
+        None => Err(stored),
+    }
+}
+
+fn narrowed(mut bytes: Vec<u8>, start: usize, length: usize) -> Vec<u8> {
+    bytes.truncate(start + length);
+    bytes.drain(..start);
+    bytes
 }
 
 /// Opens a stored value and decodes it; bytes are taken as text, as old files keep some.

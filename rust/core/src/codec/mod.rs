@@ -14,5 +14,5 @@ mod value;
 
 pub use key::Key;
 pub use parsed::from_json;
-pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into};
+pub use stored::{Fault, Stored, has_trailer, open, seal, seal_into, unsealed};
 pub use value::Value;

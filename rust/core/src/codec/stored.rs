@@ -98,6 +98,12 @@ pub fn open<'a>(table: &str, key: &[u8], stored: &'a [u8]) -> Result<Stored<'a>,
     }
 }
 
+/// Returns the object of a value that was sealed here, without looking at it: for bytes that were found to be
+/// the very ones that were sealed. None of any other value.
+pub fn unsealed(stored: &[u8]) -> Option<&[u8]> {
+    split_trailer(stored).and_then(|(sealed, _)| sealed.strip_prefix(&HEADER))
+}
+
 /// Returns whether `stored` ends in the marker where a trailer would be.
 pub fn has_trailer(stored: &[u8]) -> bool {
     split_trailer(stored).is_some()
@@ -158,7 +164,7 @@ fn checksum(table: &str, key: &[u8], sealed: &[u8]) -> [u8; 8] {
 mod tests {
     use std::borrow::Cow;
 
-    use super::{Stored, has_trailer, open, seal};
+    use super::{Stored, has_trailer, open, seal, unsealed};
 
     const LIST: &[u8] = &[0x92, 0x01, 0xa1, b'x'];
 
@@ -191,6 +197,7 @@ mod tests {
         // From another implementation of xxh3.
         assert_eq!(sum, [0x6e, 0x7d, 0xb6, 0x2d, 0x77, 0xb2, 0x26, 0x12]);
         assert!(has_trailer(&stored) && !has_trailer(&bare(LIST)));
+        assert_eq!((unsealed(&stored), unsealed(&bare(LIST))), (Some([0xc0].as_slice()), None));
     }
 
     #[test]

@@ -30,13 +30,14 @@ impl PyBundle {
 #[pymethods]
 impl PyBundle {
     #[staticmethod]
-    #[pyo3(signature = (path, *, durability="process", writer_lock=false, peer_fts=true))]
+    #[pyo3(signature = (path, *, durability="process", writer_lock=false, peer_fts=true, present_only=false))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         durability: &str,
         writer_lock: bool,
         peer_fts: bool,
+        present_only: bool,
     ) -> Outcome<Self> {
         let durability = match durability {
             "process" => Durability::Process,
@@ -48,7 +49,7 @@ impl PyBundle {
                 )));
             }
         };
-        let options = Options { durability, exclusive: writer_lock, peer_text: peer_fts };
+        let options = Options { durability, exclusive: writer_lock, peer_text: peer_fts, present_only };
         py.detach(|| Bundle::open(&path, options, Box::new(SystemClock))).or_raise(py).map(Self::of)
     }
 

@@ -14,6 +14,11 @@ const SLOTS: usize = 64;
 /// A longer key is hardly a name that comes again.
 const CACHED_LEN: usize = 32;
 
+/// A body at least this long has texts that come again, like the role of a message.
+const REPEATING: usize = 4096;
+/// Texts up to this long are made once in such a body.
+const SHORT: usize = 9;
+
 thread_local! {
     static KEYS: Cell<Option<Box<Keys>>> = const { Cell::new(None) };
 }
@@ -67,6 +72,7 @@ fn list_of<'py>(py: Python<'py>, values: &[Value], keys: &mut Keys) -> PyResult<
 
 fn decode_with<'py>(py: Python<'py>, body: &[u8], keys: &mut Keys) -> PyResult<Bound<'py, PyAny>> {
     let mut reader = Reader::new(body);
+    let mut texts = (body.len() >= REPEATING).then(Keys::default);
     let mut open: Vec<Frame<'py>> = Vec::new();
     loop {
         let start = reader.position();
@@ -76,7 +82,10 @@ fn decode_with<'py>(py: Python<'py>, body: &[u8], keys: &mut Keys) -> PyResult<B
             Token::Int(number) => number.into_bound_py_any(py)?,
             Token::UInt(number) => number.into_bound_py_any(py)?,
             Token::Float(number) => number.into_bound_py_any(py)?,
-            Token::Str(text) => string(py, start, text)?.into_any(),
+            Token::Str(text) => match &mut texts {
+                Some(texts) if text.len() <= SHORT => texts.first(py, start, text)?.into_any(),
+                _ => string(py, start, text)?.into_any(),
+            },
             Token::List(left @ 1..) => {
                 push(&mut open, start, Frame { left, container: Container::List(PyList::empty(py)) })?;
                 continue;
@@ -192,6 +201,14 @@ impl Keys {
                 Ok(object)
             }
             None => string(py, at, key),
+        }
+    }
+
+    /// The same, but what came first stays: among names stand ids that do not come again.
+    fn first<'py>(&mut self, py: Python<'py>, at: usize, text: &[u8]) -> PyResult<Bound<'py, PyString>> {
+        match self.slots.get(slot_of(text)) {
+            Some(Some((known, _))) if **known != *text => string(py, at, text),
+            _ => self.of(py, at, text),
         }
     }
 }

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::bundle::handle::Inner;
 use crate::bundle::kv::get_in;
-use crate::bundle::snapshot::{SLOTS, unwritten};
+use crate::bundle::snapshot::{SLOTS, lagging, unwritten};
 use crate::bundle::value::Payload;
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -35,10 +35,11 @@ pub fn slots(inner: &Inner, connection: &Connection, agent: &str) -> Result<Vec<
         }
     }
     drop(rows);
+    let lags = lagging(connection).map_err(&fault)?.iter().any(|(name, _)| name == agent);
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         let key = format!("{prefix}{name}");
-        let newer = if SLOTS.contains(&&*name) {
+        let newer = if lags && SLOTS.contains(&&*name) {
             unwritten(inner, connection, Table::State, key.as_bytes())?
         } else {
             None

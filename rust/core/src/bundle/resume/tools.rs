@@ -1,8 +1,9 @@
 //! A look at packed messages: whether they can be handed on as they are.
 
-use std::collections::HashSet;
-
 use crate::codec::msgpack::{self, Reader, Token, as_i64, as_str, field};
+
+/// More calls in one message are left to a look that does not compare each with all others.
+const CALLS: usize = 64;
 
 /// What a look at packed messages found.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Looks at the messages of packed lists, once.
+    /// Looks at the messages of packed lists, once. Their texts were checked, or will be by who makes them.
     pub fn at(lists: &[Vec<u8>]) -> Self {
         let mut pairs = Pairs::default();
         let mut look = Self { is_paired: true, is_bare: true, ..Self::default() };
@@ -50,7 +51,7 @@ impl<'m> Message<'m> {
         let Ok(Token::Map(count)) = reader.token() else { return None };
         let mut message = Self::default();
         for _ in 0..count {
-            let (key, value) = (reader.raw_key().ok()?, reader.raw().ok()?);
+            let (key, value) = (reader.raw_key().ok()?, reader.pass().ok()?);
             match key {
                 b"role" => message.role = as_str(value).unwrap_or_default(),
                 b"tool_call_id" => message.call_id = as_str(value).unwrap_or_default(),
@@ -77,18 +78,23 @@ impl<'m> Message<'m> {
 /// The calls of the last assistant message that have no result yet.
 #[derive(Default)]
 struct Pairs<'m> {
-    waiting: HashSet<&'m str>,
+    waiting: Vec<&'m str>,
 }
 
 impl<'m> Pairs<'m> {
     /// Takes the next message; whether all is well up to it.
     fn pass(&mut self, message: &Message<'m>) -> bool {
         match message.role {
-            "tool" => self.waiting.remove(message.call_id),
+            "tool" => self.answer(message.call_id),
             _ if !self.waiting.is_empty() => false,
             "assistant" => message.calls.is_none_or(|calls| self.await_calls(calls)),
             _ => true,
         }
+    }
+
+    fn answer(&mut self, id: &str) -> bool {
+        let at = self.waiting.iter().position(|waiting| *waiting == id);
+        at.map(|at| self.waiting.swap_remove(at)).is_some()
     }
 
     fn await_calls(&mut self, calls: &'m [u8]) -> bool {
@@ -98,11 +104,26 @@ impl<'m> Pairs<'m> {
             Ok(Token::Nil) => return true,
             _ => return false,
         };
-        (0..count).all(|_| {
-            let id = reader.raw().ok().and_then(|call| field(call, "id")).and_then(as_str);
-            id.is_some_and(|id| !id.is_empty() && self.waiting.insert(id))
-        }) && count > 0
+        let is_new = |waiting: &[&str], id: &str| !id.is_empty() && !waiting.contains(&id);
+        (1..=CALLS).contains(&count)
+            && (0..count).all(|_| {
+                let id = call_id(&mut reader).filter(|id| is_new(&self.waiting, id));
+                id.map(|id| self.waiting.push(id)).is_some()
+            })
     }
+}
+
+/// Passes over a call and returns its id.
+fn call_id<'m>(reader: &mut Reader<'m>) -> Option<&'m str> {
+    let Ok(Token::Map(count)) = reader.token() else { return None };
+    let mut id = None;
+    for _ in 0..count {
+        let (key, value) = (reader.raw_key().ok()?, reader.pass().ok()?);
+        if key == b"id" {
+            id = as_str(value);
+        }
+    }
+    id
 }
 
 /// Packs messages as one list.

@@ -146,26 +146,15 @@ impl Base {
 
 /// Finds what the conversation of an agent goes on from.
 pub fn base(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Base>> {
-    let fault = inner.fault(ACTION);
-    let row = peer::conversation_row(connection, agent).map_err(&fault)?;
-    let written = peer::written(connection, agent).map_err(&fault)?;
-    if row.is_none() && written.is_some() {
-        // The row was there, and somebody removed it.
-        return Ok(None);
-    }
-    let number = agent_number(connection, agent).map_err(&fault)?;
-    let id = match number {
-        Some(number) => newest_id(connection, number).map_err(&fault)?,
-        None => 0,
-    };
-    let is_ours = |stored: &Vec<u8>| written.is_some_and(|written| written.check == peer::check_of(stored));
-    match (row.filter(|stored| id == 0 || !is_ours(stored)), number) {
-        (Some(stored), _) => {
-            let messages = peer::open_conversation(inner, agent, stored)?;
+    match find_newest(inner, connection, agent)? {
+        Place::Nowhere => Ok(None),
+        Place::Row { stored, ours: None } => {
+            let messages = peer::open_conversation(inner, agent, stored, false)?;
             peer::foreign_base(inner, connection, agent, messages).map(Some)
         }
-        (None, Some(number)) if id > 0 => Ok(Some(Base::ours(number, &record(inner, connection, id)?))),
-        _ => Ok(None),
+        Place::Row { ours: Some(own), .. } | Place::Segments(own) => {
+            Ok(Some(Base::ours(own.agent, &record(inner, connection, own.id)?)))
+        }
     }
 }
 
@@ -182,47 +171,54 @@ fn describe(record: &Record) -> SnapshotInfo {
 fn newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Option<Conversation>> {
     match find_newest(inner, connection, agent)? {
         Place::Nowhere => Ok(None),
-        Place::Row { stored, .. } => peer::open_conversation(inner, agent, stored).map(Some),
-        Place::Segments { number, id } => lists(inner, connection, number, id).map(Some),
+        Place::Row { stored, ours } => {
+            peer::open_conversation(inner, agent, stored, ours.is_some()).map(Some)
+        }
+        Place::Segments(own) => lists(inner, connection, own.agent, own.id).map(Some),
     }
 }
 
 /// Where the newest messages are.
 enum Place {
     Nowhere,
-    /// In the peer's row, which is our snapshot `ours` where we wrote it.
+    /// In the peer's row, which is our newest snapshot where we wrote it.
     Row {
         stored: Vec<u8>,
-        ours: Option<i64>,
+        ours: Option<Own>,
     },
-    /// In a snapshot that the row does not show yet.
-    Segments {
-        number: i64,
-        id: i64,
-    },
+    /// In our newest snapshot, which the row does not show yet.
+    Segments(Own),
+}
+
+/// The newest snapshot of ours.
+#[derive(Clone, Copy)]
+struct Own {
+    /// The agent's number.
+    agent: i64,
+    id: i64,
 }
 
 fn find_newest(inner: &Inner, connection: &Connection, agent: &str) -> Result<Place> {
     let fault = inner.fault(ACTION);
     let row = peer::conversation_row(connection, agent).map_err(&fault)?;
-    let number = agent_number(connection, agent).map_err(&fault)?;
-    let id = match number {
-        Some(number) => newest_id(connection, number).map_err(&fault)?,
-        None => 0,
-    };
     let written = peer::written(connection, agent).map_err(&fault)?;
     if row.is_none() && written.is_some() {
         // The row was there, and somebody removed it.
         return Ok(Place::Nowhere);
     }
+    let own = match agent_number(connection, agent).map_err(&fault)? {
+        Some(agent) => Some(Own { agent, id: newest_id(connection, agent).map_err(&fault)? }),
+        None => None,
+    };
+    let own = own.filter(|own| own.id > 0);
     if let Some(stored) = row {
-        let ours = written.filter(|written| written.check == peer::check_of(&stored));
-        if id == 0 || ours.is_none_or(|written| written.snapshot == id) {
-            let ours = ours.filter(|_| id > 0).map(|written| written.snapshot);
-            return Ok(Place::Row { stored, ours });
+        let written = written.filter(|written| written.check == peer::check_of(&stored));
+        let Some((own, written)) = own.zip(written) else { return Ok(Place::Row { stored, ours: None }) };
+        if written.snapshot == own.id {
+            return Ok(Place::Row { stored, ours: Some(own) });
         }
     }
-    Ok(number.filter(|_| id > 0).map_or(Place::Nowhere, |number| Place::Segments { number, id }))
+    Ok(own.map_or(Place::Nowhere, Place::Segments))
 }
 
 /// The newest snapshot with its tag.
@@ -257,8 +253,10 @@ pub fn last_tag(inner: &Inner, connection: &Connection, agent: &str) -> Result<O
 pub fn newest_tagged(inner: &Inner, connection: &Connection, agent: &str) -> Result<Newest> {
     let (conversation, id) = match find_newest(inner, connection, agent)? {
         Place::Nowhere => return Ok(Newest::Nothing),
-        Place::Row { stored, ours } => (peer::open_conversation(inner, agent, stored)?, ours),
-        Place::Segments { number, id } => (lists(inner, connection, number, id)?, Some(id)),
+        Place::Row { stored, ours } => {
+            (peer::open_conversation(inner, agent, stored, ours.is_some())?, ours.map(|own| own.id))
+        }
+        Place::Segments(own) => (lists(inner, connection, own.agent, own.id)?, Some(own.id)),
     };
     match (conversation, id) {
         (Conversation::Whole(Payload::Object(body)), Some(id)) => {

@@ -4,7 +4,7 @@
 //! share of it, at close, and before anybody reads or writes the rows that go with it. In between
 //! the peer finds an older list with the watermark that belongs to it.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, MAIN_DB, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::head::{Head, branch_record, record_path};
@@ -13,7 +13,7 @@ use super::lag::{joined, lagging};
 use super::load::{self, Base, Conversation, lists};
 use super::tag::{Path, Tag, is_one_line};
 use crate::bundle::handle::{Inner, Txn};
-use crate::bundle::value::{Payload, open_owned, open_value};
+use crate::bundle::value::{Payload, open_owned, open_value, unsealed};
 use crate::codec::{Value, msgpack};
 use crate::db::schema::{Table, has_table};
 use crate::error::Result;
@@ -55,10 +55,22 @@ pub fn conversation_row(connection: &Connection, agent: &str) -> rusqlite::Resul
     if !has_table(connection, "conversation")? {
         return Ok(None);
     }
-    connection
-        .prepare_cached(Table::Conversation.sql().get)?
-        .query_row([agent.as_bytes()], |row| row.get(0))
-        .optional()
+    let Ok(mut select) = connection.prepare_cached("SELECT rowid FROM conversation WHERE key = ?1") else {
+        // A table without row ids. Whatever else is wrong is wrong here too.
+        return connection
+            .prepare_cached(Table::Conversation.sql().get)?
+            .query_row([agent.as_bytes()], |row| row.get(0))
+            .optional();
+    };
+    let row: Option<i64> = select.query_row([agent.as_bytes()], |row| row.get(0)).optional()?;
+    row.map(|row| {
+        // Read into the memory that it stays in: a statement would lay it out in SQLite's before.
+        let value = connection.blob_open(MAIN_DB, c"conversation", c"value", row, true)?;
+        let mut stored = vec![0; value.len()];
+        value.read_at_exact(&mut stored, 0)?;
+        Ok(stored)
+    })
+    .transpose()
 }
 
 /// What we last wrote into it.
@@ -87,8 +99,14 @@ fn note_written(connection: &Connection, agent: &str, written: Written) -> rusql
     Ok(())
 }
 
-/// Opens the peer's row as a conversation.
-pub fn open_conversation(inner: &Inner, agent: &str, stored: Vec<u8>) -> Result<Conversation> {
+/// Opens the peer's row, which has the very bytes that we wrote where it `is_ours`, as a conversation.
+pub fn open_conversation(inner: &Inner, agent: &str, stored: Vec<u8>, is_ours: bool) -> Result<Conversation> {
+    // Its hash was compared with that of what was sealed, which tells all that a look at it would.
+    let stored = if is_ours { unsealed(stored) } else { Err(stored) };
+    let stored = match stored {
+        Ok(body) => return Ok(Conversation::Whole(Payload::Object(body))),
+        Err(stored) => stored,
+    };
     open_owned(&inner.path, Table::Conversation, agent.as_bytes(), stored).map(Conversation::Whole)
 }
 

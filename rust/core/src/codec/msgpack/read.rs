@@ -256,16 +256,16 @@ pub fn object_len(bytes: &[u8]) -> Result<usize, Malformed> {
     Ok(reader.position())
 }
 
-/// Returns the bytes of one field's value; none where `map` is no map or is malformed. It passes over
-/// the whole map, since the last of two equal keys counts, but decodes nothing.
+/// Returns the bytes of one field's value; none where `map` is no map or is cut off. It passes over the
+/// whole map, since the last of two equal keys counts, but decodes nothing and checks no text.
 pub fn field<'a>(map: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let mut reader = Reader::new(map);
     let Ok(Token::Map(count)) = reader.token() else { return None };
     let mut found = None;
     for _ in 0..count {
-        let name = reader.key().ok()?;
-        let raw = reader.raw().ok()?;
-        if name == key {
+        let name = reader.raw_key().ok()?;
+        let raw = reader.pass().ok()?;
+        if name == key.as_bytes() {
             found = Some(raw);
         }
     }

@@ -65,11 +65,11 @@ unsafe fn fill(file: *mut sqlite3_file, offset: i64, length: usize) -> c_int {
         let ahead = Layer::<ReadAhead>::state(file);
         ahead.run = (ahead.run * 2).clamp(FIRST, MOST).max(length);
         let there = usize::try_from(size - offset).unwrap_or(0).min(ahead.run);
-        ahead.bytes.clear();
-        let Ok(count) = c_int::try_from(there) else { return ffi::SQLITE_OK };
-        if there < length {
+        let Some(count) = c_int::try_from(there).ok().filter(|_| there >= length) else {
+            ahead.bytes.clear();
             return ffi::SQLITE_OK;
-        }
+        };
+        // What is there of the last run is overwritten, and not cleared first.
         ahead.bytes.resize(there, 0);
         ahead.start = offset;
         let outcome = pass_by!(ReadAhead, file, xRead, ahead.bytes.as_mut_ptr().cast(), count, offset);
