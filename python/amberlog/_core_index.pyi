@@ -1,6 +1,6 @@
 """The part of the compiled core that keeps the index of a session directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 @final
@@ -83,6 +83,9 @@ class Index:
 
     def push(self, directory: str, path: str) -> None:
         """Reads one session's file and brings its entry level."""
+
+    def follow(self, directory: str, changed: Sequence[str]) -> bool:
+        """Brings the entries of changed files level; whether that was possible without a scan."""
 
     def reconcile(
         self,

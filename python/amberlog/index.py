@@ -24,6 +24,9 @@ logger = logging.getLogger("amberlog")
 SIDECAR_NAME = ".kt-index.kvault"
 """How the index of a session directory is called; it can always be deleted."""
 
+MIRROR = "mirror"
+"""The directory below a session directory that copies of other nodes' sessions are kept in."""
+
 SORTS = ("last_active", "created_at", "name", "status", "relevance")
 """What a listing can be sorted by."""
 
@@ -232,6 +235,22 @@ class SessionIndex:
         """
         self._index.push(str(self.directory), os.fsdecode(path))
 
+    def follow(self, changed: Iterable[str]) -> bool:
+        """Brings the entries of files level that are said to have changed, and looks at no other.
+
+        Only an index that was level before the changes stays so.
+
+        Args:
+            changed: Their paths below the directory of the index; the name of a write-ahead log
+                means its session, and what is no session's changes nothing.
+
+        Returns:
+            Whether that could be done. If not nothing was, and `refresh` is needed: where the
+            index was not reconciled yet, and where other versions of a session, or another
+            session of the same file name in `mirror`, have to be asked.
+        """
+        return self._index.follow(str(self.directory), list(changed))
+
     def close(self) -> None:
         """Closes the index. Closing twice is no error."""
         self._index.close()
@@ -430,6 +449,7 @@ def _check_number(name: str, value: object, lowest: int, highest: int) -> None:
 
 
 __all__ = [
+    "MIRROR",
     "ORDERS",
     "SIDECAR_NAME",
     "SORTS",

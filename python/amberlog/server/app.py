@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -24,9 +26,11 @@ from amberlog.errors import (
     SessionWriteError,
 )
 from amberlog.index import delete_session, get_session_index_default, refresh
+from amberlog.watching import SessionIndexWatch, check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from amberlog.index import SessionIndex
 
@@ -101,18 +105,24 @@ _UNAUTHORIZED: dict[int | str, dict[str, object]] = {
 }
 
 
-def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -> FastAPI:
+def create_app(
+    directory: str | os.PathLike[str], *, token: str | None = None, watch: bool = False
+) -> FastAPI:
     """Returns the application over one session directory.
 
     Args:
         directory: The session directory; nothing outside of it is opened.
         token: The bearer token that every request must carry; None asks for none.
+        watch: Whether the listing follows the directory while the application runs.
 
     Raises:
+        MissingExtraError: The extra `amberlog[watch]` is not installed, and `watch` is wanted.
         ValueError: The token is empty.
     """
     if token is not None and not token:
         raise ValueError("token: an empty token protects nothing")
+    if watch:
+        check_extra()
     home = Path(os.fsdecode(directory)).expanduser().resolve()
     guards = [] if token is None else [Depends(_guard(token))]
     app = FastAPI(
@@ -122,6 +132,7 @@ def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -
         responses=None if token is None else _UNAUTHORIZED,
         # FastAPI's own pages ask for no token, and could not send one.
         openapi_url="/openapi.json" if token is None else None,
+        lifespan=_watched(home) if watch else None,
     )
     app.add_exception_handler(SessionError, _refused)
     app.add_exception_handler(ValueError, _refused)
@@ -131,6 +142,19 @@ def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -
     _add_collection(app, home)
     _add_session(app, home)
     return app
+
+
+def _watched(home: Path) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        watch = SessionIndexWatch(await asyncio.to_thread(get_session_index_default, home))
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(watch.close)
+
+    return lifespan
 
 
 def _guard(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:

@@ -136,6 +136,10 @@ impl PyIndex {
         py.detach(|| self.index.push(&directory, &path)).or_raise(py)
     }
 
+    fn follow(&self, py: Python<'_>, directory: PathBuf, changed: Vec<String>) -> Outcome<bool> {
+        py.detach(|| self.index.follow(&directory, &changed)).or_raise(py)
+    }
+
     #[pyo3(signature = (directory, full, workers, shared, progress))]
     fn reconcile<'py>(
         &self,

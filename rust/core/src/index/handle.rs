@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::entry::Entry;
+use super::follow;
 use super::list::{self, ListError, Page, Query};
 use super::name::MIRROR;
 use super::read::Found;
@@ -134,6 +135,17 @@ impl Index {
     pub fn push(&self, directory: &Path, file: &Path) -> Result<()> {
         let found = found(directory, file)?;
         reconcile::refresh(&self.sidecar, &found)
+    }
+
+    /// Brings the entries level of files that are said to have changed, by their paths below the
+    /// directory. `false`, and nothing is done, where that takes a look at the whole directory.
+    pub fn follow(&self, directory: &Path, changed: &[String]) -> Result<bool> {
+        let scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_filled = self.sidecar.restarts() == self.filled.load(Ordering::Acquire);
+        if !is_filled || scan.directory.as_deref() != Some(directory) {
+            return Ok(false);
+        }
+        follow::follow(&self.sidecar, directory, changed)
     }
 
     /// Fills an index that was begun anew; whether it was. One that another thread is filling is not

@@ -4,6 +4,7 @@ mod cursor;
 mod entry;
 mod exchange;
 mod family;
+mod follow;
 mod handle;
 mod list;
 mod moment;
