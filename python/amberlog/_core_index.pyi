@@ -100,6 +100,9 @@ class Index:
 def disk_usage(directory: str) -> dict[str, object]:
     """Returns what the sessions of a directory take on disk."""
 
+def session_row(path: str) -> dict[str, object]:
+    """Returns what a listing would say of one session's file."""
+
 def session_files(directory: str, name: str) -> list[str]:
     """Returns the files that an exact name means in a session directory."""
 

@@ -202,6 +202,13 @@ pub(crate) fn disk_usage(py: Python<'_>, directory: PathBuf) -> Outcome<Py<PyAny
     object(py, &usage)
 }
 
+/// What a listing would say of one session's file.
+#[pyfunction]
+pub(crate) fn session_row(py: Python<'_>, path: PathBuf) -> Outcome<Py<PyAny>> {
+    let row = py.detach(|| index::row_of_file(&path)).or_raise(py)?;
+    Ok(convert::decode(py, &row)?)
+}
+
 /// The files that an exact name means in a session directory.
 #[pyfunction]
 pub(crate) fn session_files(py: Python<'_>, directory: PathBuf, name: &str) -> Outcome<Vec<OsString>> {

@@ -20,10 +20,11 @@ const ACTION: &str = "follow";
 enum Step {
     Read(Found),
     Forget(String),
+    Nothing,
 }
 
 /// What the sidecar knows of one file.
-struct Known {
+struct Standing {
     /// Whether it knows the file at all, readable or not.
     is_known: bool,
     /// The key of its entry.
@@ -45,12 +46,13 @@ pub fn follow(sidecar: &Sidecar, directory: &Path, changed: &[String]) -> Result
             known(connection, path).map_err(|source| translate(sidecar.path(), ACTION, &source))
         })?;
         match step(directory, path, known)? {
-            Some(step) => steps.extend(step),
+            Some(step) => steps.push(step),
             None => return Ok(false),
         }
     }
     for step in steps {
         match step {
+            Step::Nothing => {}
             Step::Read(found) => reconcile::refresh(sidecar, &found)?,
             Step::Forget(path) => sidecar.write(ACTION, |connection| {
                 write::forget(connection, &path).map_err(|source| translate(sidecar.path(), ACTION, &source))
@@ -66,7 +68,7 @@ fn session_path(changed: &str) -> Option<&str> {
     rank(path).map(|_| path)
 }
 
-fn known(connection: &Connection, path: &str) -> rusqlite::Result<Known> {
+fn known(connection: &Connection, path: &str) -> rusqlite::Result<Standing> {
     let found: Option<Option<String>> = connection
         .prepare_cached(
             "SELECT e.file FROM amber_file f LEFT JOIN amber_entry e ON e.id = f.entry WHERE f.path = ?1",
@@ -82,11 +84,11 @@ fn known(connection: &Connection, path: &str) -> rusqlite::Result<Known> {
             params![format!("{name}.kt"), format!("{MIRROR}/{path}"), versions, format!("{path}.w")],
             |row| row.get(0),
         )?;
-    Ok(Known { is_known: found.is_some(), key: found.flatten(), has_relatives })
+    Ok(Standing { is_known: found.is_some(), key: found.flatten(), has_relatives })
 }
 
 /// What follows from how a file is found; `None` where only the whole directory tells.
-fn step(directory: &Path, path: &str, known: Known) -> Result<Option<Option<Step>>> {
+fn step(directory: &Path, path: &str, known: Standing) -> Result<Option<Step>> {
     // Of these no other file is to be asked, unless the sidecar knows one.
     let is_plain = rank(path) == Some(1) && !path.contains('/') && !known.has_relatives;
     let file = directory.join(path);
@@ -98,7 +100,8 @@ fn step(directory: &Path, path: &str, known: Known) -> Result<Option<Option<Step
         },
         Err(_) if !is_plain => return Ok(None),
         Err(_) if directory.join(format!("{}.kt", stem(path))).symlink_metadata().is_ok() => return Ok(None),
-        Err(_) => return Ok(Some(known.is_known.then(|| Step::Forget(path.to_owned())))),
+        Err(_) if known.is_known => return Ok(Some(Step::Forget(path.to_owned()))),
+        Err(_) => return Ok(Some(Step::Nothing)),
     };
     let filename = match known.key {
         // What stands for its session already goes on doing so.
@@ -106,7 +109,7 @@ fn step(directory: &Path, path: &str, known: Known) -> Result<Option<Option<Step
         None if is_plain => path.to_owned(),
         None => return Ok(None),
     };
-    Ok(Some(Some(Step::Read(Found { filename, path: path.to_owned(), file, print }))))
+    Ok(Some(Step::Read(Found { filename, path: path.to_owned(), file, print })))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::follow;
 use super::list::{self, ListError, Page, Query};
 use super::name::MIRROR;
-use super::read::Found;
+use super::read::{self, Found};
 use super::reconcile::{self, Options, Progress, Report};
 use super::sidecar::{self, Sidecar};
 use super::usage;
@@ -340,6 +340,13 @@ impl Index {
                 .map_err(|source| translate(self.path(), "write", &source))
         })
     }
+}
+
+/// What a listing would say of one session's file, which no index has to know.
+pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
+    let home = file.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?)?;
+    list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 
 fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Vec<u8>>> {
