@@ -31,8 +31,8 @@ from support.sessions import fixture_directory, fixture_rows, many, record, say
 from support.waiting import comes_true
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator
+    from pathlib import Path
 
 ON_THE_PEERS_SERVER = """
 import json, os, pathlib, sys

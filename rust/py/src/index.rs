@@ -206,7 +206,7 @@ pub(crate) fn disk_usage(py: Python<'_>, directory: PathBuf) -> Outcome<Py<PyAny
 #[pyfunction]
 pub(crate) fn session_row(py: Python<'_>, path: PathBuf) -> Outcome<Py<PyAny>> {
     let row = py.detach(|| index::row_of_file(&path)).or_raise(py)?;
-    Ok(convert::decode(py, &row)?)
+    convert::decode(py, &row)
 }
 
 /// The files that an exact name means in a session directory.

@@ -22,10 +22,11 @@ from amberlog.compat.kohakuterrarium.studio.persistence.session_index.store impo
     SessionIndex,
     SessionIndexPage,
 )
-from amberlog.index import close_session_index, shared_index, sidecar_path_for
+from amberlog.index import SIDECAR_NAME, close_session_index, shared_index
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
 
 def get_session_index_default(
@@ -37,6 +38,11 @@ def get_session_index_default(
     call tries again.
     """
     return shared_index(SessionIndex, session_dir)
+
+
+def sidecar_path_for(session_dir: Path) -> Path:
+    """Returns where the index of a session directory is kept."""
+    return session_dir / SIDECAR_NAME
 
 
 def _get_open_index(session_dir: str | os.PathLike[str] | None = None) -> SessionIndex:

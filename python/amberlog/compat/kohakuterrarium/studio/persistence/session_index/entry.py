@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 from amberlog.index import read_row
 
 if TYPE_CHECKING:
-    from pathlib import Path
     import os
+    from pathlib import Path
 
     from typing_extensions import Self
 
