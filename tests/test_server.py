@@ -148,7 +148,7 @@ def test_a_filter_is_matched_literally(client: TestClient) -> None:
     assert answer.json()["total"] == 0
 
 
-@pytest.mark.parametrize("body", [b"x" * 1_000_000, b"[1, 2", b'"text"'])
+@pytest.mark.parametrize("body", [b"x" * 100_000_000, b"[1, 2", b'"text"'])
 def test_a_body_that_nobody_asked_for_does_no_harm(client: TestClient, body: bytes) -> None:
     answer = client.request("DELETE", "/api/sessions/nothing", content=body)
 

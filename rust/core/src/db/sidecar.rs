@@ -131,7 +131,7 @@ pub fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn is_whole(connection: &Connection) -> rusqlite::Result<bool> {
-    for table in ["entries", "search", "search_values", "meta"] {
+    for table in ["kohakuvault_meta", "entries", "search", "search_values", "meta"] {
         if !super::schema::has_table(connection, table)? {
             return Ok(false);
         }
