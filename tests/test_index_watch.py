@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NEVER_S = 10.0**6
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 @pytest.fixture
@@ -281,6 +283,46 @@ def test_more_changes_than_are_worth_following_bring_one_look(
         (tmp_path / f"copy{at}.kohakutr").write_bytes(source)
 
     assert comes_true(lambda: watched.count() == 604)
+
+
+@pytest.mark.skipif(not QUEUE.exists(), reason="only Linux says how long the queue is")
+def test_what_no_longer_fits_the_queue_of_changes_is_found(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys\nfrom amberlog import SessionIndex, SessionIndexWatch\n"
+        "from support.waiting import comes_true\n"
+        "index = SessionIndex.open(sys.argv[1])\n"
+        "with index, SessionIndexWatch(index, look_every_s=1e6):\n"
+        "    for line in sys.stdin:\n"
+        "        print(comes_true(lambda: index.get(line.strip()) is not None), flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watching:
+
+        def finds(name: str) -> bool:
+            assert watching.stdin
+            assert watching.stdout
+            watching.stdin.write(f"{name}\n")
+            watching.stdin.flush()
+            return watching.stdout.readline() == "True\n"
+
+        record(tmp_path / "first.kohakutr", "one")
+        began = finds("first.kohakutr")
+        record(tmp_path / "second.kohakutr", "one")
+        follows = finds("second.kohakutr")
+        watching.send_signal(signal.SIGSTOP)
+        for at in range(int(QUEUE.read_text()) + 1):
+            (tmp_path / f"noise{at}").touch()
+        record(tmp_path / "late.kohakutr", "one")
+        watching.send_signal(signal.SIGCONT)
+        is_found = finds("late.kohakutr")
+        watching.kill()
+
+    assert (began, follows, is_found) == (True, True, True)
 
 
 def test_a_closed_watch_changes_nothing_more(index: SessionIndex, tmp_path: Path) -> None:
