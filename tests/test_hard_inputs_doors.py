@@ -19,8 +19,9 @@ pytest.importorskip("httpx")
 from amberlog import SessionStore
 from amberlog.errors import SessionGoneError
 from amberlog.index import close_session_index
-from support.children import environment
+from support.children import environment, run_code
 from support.doors import KINDS, Door, door_of, said
+from support.places import place_for_all
 from support.sessions import SIDECAR, files_below, many, record, say
 
 if TYPE_CHECKING:
@@ -215,11 +216,7 @@ def test_names_that_nearly_agree_are_sessions_of_their_own(door: Door) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_directory_that_one_may_not_write_is_listed_and_left_alone(
-    tmp_path: Path, kind: str
-) -> None:
-    directory = tmp_path / "sessions"
-    many(directory, 3)
+def test_a_directory_that_one_may_not_write_is_listed_and_left_alone(kind: str) -> None:
     script = (
         "import json, os, pathlib, sys\nimport fastapi.testclient, amberlog.server\n"
         "from support.doors import door_of\nos.setuid(65534)\n"
@@ -229,22 +226,16 @@ def test_a_directory_that_one_may_not_write_is_listed_and_left_alone(
         "except Exception as error:\n    outcome = type(error).__name__\n"
         "print(json.dumps([listed.total, sorted(found.names()), outcome]))\n"
     )
-    for folder in tmp_path.parents[: len(tmp_path.parts) - 2]:
-        folder.chmod(folder.stat().st_mode | 0o555)
-    tmp_path.chmod(0o755)
-    directory.chmod(0o555)
-    before = files_below(directory)
+    with place_for_all() as place:
+        directory = place / "sessions"
+        many(directory, 3)
+        directory.chmod(0o555)
+        before = files_below(directory)
 
-    done = subprocess.run(
-        [sys.executable, "-c", script, kind, str(directory)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        said_last = run_code(script, kind, directory).splitlines()[-1]
+        after = files_below(directory)
 
-    assert done.returncode == 0, done.stderr
-    total, found, outcome = json.loads(done.stdout.splitlines()[-1])
+    total, found, outcome = json.loads(said_last)
     assert (total, found) == (3, ["s002"])
     assert outcome != "deleted"
-    assert files_below(directory) == before
+    assert after == before

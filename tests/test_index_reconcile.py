@@ -15,8 +15,9 @@ import pytest
 import amberlog
 from amberlog import SessionIndex, SessionStore
 from amberlog.index import close_session_index, delete_session, reconcile, refresh
-from support.children import environment
+from support.children import environment, run_code
 from support.independent import HEADER
+from support.places import place_for_all
 from support.sessions import (
     SIDECAR,
     files_below,
@@ -338,29 +339,23 @@ def test_a_deleted_session_stays_away(index: SessionIndex, tmp_path: Path) -> No
 
 
 @needs_an_unprivileged_user
-def test_a_directory_that_cannot_be_written_is_listed_from_memory(tmp_path: Path) -> None:
-    directory = tmp_path / "sessions"
-    many(directory, 3)
+def test_a_directory_that_cannot_be_written_is_listed_from_memory() -> None:
     script = (
         "import os, sys\nfrom amberlog import get_session_index_default\nos.setuid(65534)\n"
         "index = get_session_index_default(sys.argv[1])\n"
         "print(index.in_memory, index.list().total, index.list(search='words 2').total)\n"
     )
-    before = files_below(directory)
-    for folder in (directory, *tmp_path.parents[: len(tmp_path.parts) - 2]):
-        folder.chmod(0o555 if folder == directory else folder.stat().st_mode | 0o555)
-    tmp_path.chmod(0o755)
+    with place_for_all() as place:
+        directory = place / "sessions"
+        many(directory, 3)
+        before = files_below(directory)
+        directory.chmod(0o555)
 
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(directory)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        said = run_code(script, directory)
+        after = files_below(directory)
 
-    assert done.stdout == "True 3 1\n", done.stderr
-    assert files_below(directory) == before
+    assert said == "True 3 1\n"
+    assert after == before
 
 
 def test_a_directory_that_cannot_be_listed_changes_nothing(

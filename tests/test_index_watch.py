@@ -19,6 +19,7 @@ from amberlog import MissingExtraError, SessionIndex, SessionIndexWatch, Session
 from amberlog.cli import main
 from amberlog.index import close_session_index, reconcile
 from support.children import environment, run_code
+from support.places import place_for_all
 from support.sessions import many, record, say
 from support.waiting import comes_true
 
@@ -347,9 +348,7 @@ def test_a_watch_ends_with_its_index(index: SessionIndex, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
-def test_a_failure_is_logged_and_the_watch_goes_on(tmp_path: Path) -> None:
-    directory = tmp_path / "sessions"
-    directory.mkdir()
+def test_a_failure_is_logged_and_the_watch_goes_on() -> None:
     script = (
         "import logging, os, pathlib, sys, watchfiles\n"
         "from amberlog import SessionIndex, SessionIndexWatch\n"
@@ -367,12 +366,10 @@ def test_a_failure_is_logged_and_the_watch_goes_on(tmp_path: Path) -> None:
         "    record(home / 'later.kohakutr', 'one')\n"
         "    print(comes_true(lambda: index.get('later.kohakutr') is not None))\n"
     )
-    for folder in tmp_path.parents[: len(tmp_path.parts) - 2]:
-        folder.chmod(folder.stat().st_mode | 0o555)
-    tmp_path.chmod(0o755)
-    os.chown(directory, 65534, 65534)
+    with place_for_all() as place:
+        os.chown(place, 65534, 65534)
 
-    said = run_code(script, directory)
+        said = run_code(script, place)
 
     assert said == "True\nTrue\n"
 

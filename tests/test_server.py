@@ -284,6 +284,18 @@ def test_a_wrong_method_is_told_all_that_the_path_has(client: TestClient) -> Non
     assert [answer.headers["Allow"] for answer in answers] == ["GET", "DELETE, GET", "GET"]
 
 
+def test_a_directory_that_cannot_be_listed_is_told(client: TestClient, directory: Path) -> None:
+    good = client.get("/api/sessions", params={"refresh": True}).json()["unreadable"]
+    directory.rename(directory.with_name("moved"))
+    directory.write_bytes(b"no directory")
+
+    answer = client.get("/api/sessions", params={"refresh": True})
+
+    assert "." not in {one["path"] for one in good}
+    assert answer.status_code == 200
+    assert "." in {one["path"] for one in answer.json()["unreadable"]}
+
+
 def test_an_application_that_watches_follows_its_directory(directory: Path) -> None:
     pytest.importorskip("watchfiles")
 

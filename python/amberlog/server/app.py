@@ -26,6 +26,7 @@ from amberlog.errors import (
     SessionWriteError,
 )
 from amberlog.index import delete_session, get_session_index_default, refresh
+from amberlog.types import Unreadable as Missed
 from amberlog.watching import SessionIndexWatch, check_extra
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ MOST_ROWS = 500
 """How many sessions one answer holds at most."""
 
 _BEARER = HTTPBearer(auto_error=False)
+# What is listed then is what was known before.
+_UNLISTED = Missed(".", "the directory could not be listed")
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -175,8 +178,10 @@ def _add_collection(app: FastAPI, home: Path) -> None:
     def list_sessions(wanted: Annotated[Listing, Query()]) -> Mapping[str, object]:
         """Returns one page of the sessions, the one last active first."""
         index = get_session_index_default(home)
+        missed = []
         if wanted.refresh or wanted.full_rescan:
-            refresh(index, home, full=wanted.full_rescan)
+            report = refresh(index, home, full=wanted.full_rescan)
+            missed = [_UNLISTED] if report.aborted else []
         page = index.list(
             search=wanted.search,
             status=wanted.status,
@@ -194,7 +199,9 @@ def _add_collection(app: FastAPI, home: Path) -> None:
             "offset": page.offset,
             "limit": page.limit,
             "next_cursor": page.next_cursor,
-            "unreadable": [{"path": one.path, "reason": one.reason} for one in page.unreadable],
+            "unreadable": [
+                {"path": one.path, "reason": one.reason} for one in (*missed, *page.unreadable)
+            ],
         }
 
     @app.get("/api/sessions/stats")
