@@ -62,6 +62,28 @@ def test_a_list_as_json_can_be_filtered_and_searched(capsys: pytest.CaptureFixtu
     assert json.loads(none[1])["total"] == 0
 
 
+def test_pages_are_walked_by_cursor(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(directory / "three.kohakutr", "c")
+    order = ("list", "--sort", "name", "--order", "asc", "--limit", "1")
+
+    names, cursor = [], ""
+    while True:
+        code, out, _ = run(capsys, *order, "--json", *(["--cursor", cursor] if cursor else []))
+        page = json.loads(out)
+        names += [row["name"] for row in page["sessions"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    _, people, _ = run(capsys, *order)
+    wrong = run(capsys, *order, "--cursor", "nothing")
+
+    assert code == 0
+    assert names == ["one", "three", "two"]
+    assert "more with --cursor " in people
+    assert (wrong[0], wrong[1]) == (2, "")
+    assert "cursor" in wrong[2]
+
+
 @pytest.mark.usefixtures("directory")
 @pytest.mark.parametrize(
     ("option", "value"),

@@ -59,6 +59,7 @@ PUBLIC_MODULES = (
     "amberlog.resuming",
     "amberlog.session",
     "amberlog.types",
+    "amberlog.watching",
 )
 
 

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from amberlog import SessionIndex, SessionStore
-from amberlog.index import SORTS, reconcile
+from amberlog.errors import SessionDamagedError, SessionNotFoundError
+from amberlog.index import SORTS, read_row, reconcile
 from support.kohaku import expected
-from support.sessions import SIDECAR, fixture_directory, fixture_rows, many, record
+from support.sessions import (
+    SIDECAR,
+    files_below,
+    fixture_directory,
+    fixture_rows,
+    many,
+    record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -303,3 +311,31 @@ def test_the_row_says_more_than_the_peers(tmp_path: Path) -> None:
     assert (row["total_tokens"], row["artifact_size"]) == (7, 5)
     assert row["last_active"] == "2096-10-02T07:06:40+00:00"
     assert (tmp_path / SIDECAR).is_file()
+
+
+def test_the_row_of_a_file_can_be_had_without_an_index(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.kohakutr", "first", "second")
+    before = files_below(tmp_path)
+
+    row = read_row(path)
+    left = files_below(tmp_path)
+    with SessionIndex.open(tmp_path) as index:
+        reconcile(index, tmp_path)
+        listed = index.get(path.name)
+
+    assert listed is not None
+    # Only the walk over a directory measures what lies beside a session.
+    assert {**row, "artifact_size": listed["artifact_size"]} == listed
+    assert left == before
+
+
+def test_the_row_of_what_is_no_session_is_an_error_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a.kohakutr"
+    path.write_bytes(b"no session")
+
+    with pytest.raises(SessionDamagedError) as damaged:
+        read_row(path)
+    with pytest.raises(SessionNotFoundError):
+        read_row(tmp_path / "missing.kohakutr")
+
+    assert damaged.value.path == str(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,12 +12,11 @@ from amberlog import SessionIndex, SessionIndexHook, SessionStore, open_session
 from amberlog.hooks import push_index_update
 from amberlog.index import reconcile
 from support.sessions import say
+from support.waiting import comes_true
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-
-PATIENCE_S = 20.0
 
 
 @pytest.fixture
@@ -26,15 +24,6 @@ def index(tmp_path: Path) -> Iterator[SessionIndex]:
     """Yields the index of the directory that the sessions are made in."""
     with SessionIndex.open(tmp_path) as opened:
         yield opened
-
-
-def comes_true(condition: Callable[[], bool]) -> bool:
-    """Waits until something is so, or for as long as a test may take."""
-    ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > ends:
-            return False
-    return True
 
 
 def events_of(index: SessionIndex, name: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ from amberlog import get_session_index_default
 from amberlog.index import close_session_index, refresh
 from support.children import environment
 from support.independent import HEADER
-from support.sessions import SIDECAR, many
+from support.sessions import SIDECAR, many, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +117,58 @@ def test_a_default_index_is_one_for_the_process(tmp_path: Path) -> None:
     assert one is other
     assert one.bootstrap_completed
     assert one.count() == 2
+
+
+def test_a_start_that_fails_is_logged_and_the_next_call_tries_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "sessions"
+    directory.write_bytes(b"no directory")
+
+    with caplog.at_level(logging.ERROR, "amberlog"):
+        index = get_session_index_default(directory)
+    told, listed = caplog.text, index.count()
+    directory.unlink()
+    many(directory, 2)
+    again = get_session_index_default(directory)
+
+    assert f"{directory} could not be listed" in told
+    assert listed == 0
+    assert again is index
+    assert again.count() == 2
+
+
+def test_a_start_on_a_sidecar_that_another_process_keeps_is_logged_and_not_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    many(tmp_path, 2)
+    get_session_index_default(tmp_path)
+    close_session_index()
+    record(tmp_path / "new.kohakutr", "words")
+    script = (
+        "import sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN IMMEDIATE')\nprint('kept', flush=True)\nsys.stdin.read()\n"
+    )
+
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / SIDECAR)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as keeper:
+        assert keeper.stdout
+        assert keeper.stdout.readline() == b"kept\n"
+        with caplog.at_level(logging.ERROR, "amberlog"):
+            index = get_session_index_default(tmp_path)
+        told, listed = caplog.text, index.count()
+        keeper.kill()
+    again = get_session_index_default(tmp_path)
+
+    assert "could not be brought level" in told
+    assert "is busy" in told
+    assert listed == 2
+    assert again is index
+    assert again.count() == 3
 
 
 def test_a_forked_child_gets_an_index_of_its_own(tmp_path: Path) -> None:

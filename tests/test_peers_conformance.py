@@ -31,6 +31,8 @@ def test_what_passes_on_the_peer_passes_on_ours(file: str) -> None:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+    if "is not in this clone" in done.stdout:
+        pytest.skip(f"the clone has no {file}")
     assert re.search(
         rf"^\w {re.escape(file)} +peer +\d+/\d+ +ours +\d+/\d+ +ok$", done.stdout, re.MULTILINE
     )

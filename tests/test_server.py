@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -16,8 +23,10 @@ from amberlog import SessionStore
 from amberlog.cli import main
 from amberlog.index import close_session_index
 from amberlog.server import create_app, serve
+from support.children import environment
 from support.kohaku import FIXTURES
 from support.sessions import files_below, fixture_directory, fixture_rows, many, record
+from support.waiting import comes_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +148,7 @@ def test_a_filter_is_matched_literally(client: TestClient) -> None:
     assert answer.json()["total"] == 0
 
 
-@pytest.mark.parametrize("body", [b"x" * 1_000_000, b"[1, 2", b'"text"'])
+@pytest.mark.parametrize("body", [b"x" * 100_000_000, b"[1, 2", b'"text"'])
 def test_a_body_that_nobody_asked_for_does_no_harm(client: TestClient, body: bytes) -> None:
     answer = client.request("DELETE", "/api/sessions/nothing", content=body)
 
@@ -273,3 +282,60 @@ def test_a_wrong_method_is_told_all_that_the_path_has(client: TestClient) -> Non
 
     assert [answer.status_code for answer in answers] == [405, 405, 405]
     assert [answer.headers["Allow"] for answer in answers] == ["GET", "DELETE, GET", "GET"]
+
+
+def test_a_directory_that_cannot_be_listed_is_told(client: TestClient, directory: Path) -> None:
+    good = client.get("/api/sessions", params={"refresh": True}).json()["unreadable"]
+    directory.rename(directory.with_name("moved"))
+    directory.write_bytes(b"no directory")
+
+    answer = client.get("/api/sessions", params={"refresh": True})
+
+    assert "." not in {one["path"] for one in good}
+    assert answer.status_code == 200
+    assert "." in {one["path"] for one in answer.json()["unreadable"]}
+
+
+def test_an_application_that_watches_follows_its_directory(directory: Path) -> None:
+    pytest.importorskip("watchfiles")
+
+    def listed() -> set[str]:
+        rows = following.get("/api/sessions", params={"limit": 100}).json()["sessions"]
+        return {row["filename"] for row in rows}
+
+    with TestClient(create_app(directory, watch=True)) as following:
+        is_whole = listed() == {"s000.kohakutr", "s001.kohakutr", "s002.kohakutr"}
+        record(directory / "new.kohakutr", "one")
+        is_found = comes_true(lambda: "new.kohakutr" in listed())
+        (directory / "new.kohakutr").unlink()
+        is_gone = comes_true(lambda: "new.kohakutr" not in listed())
+    threads = [thread.name for thread in threading.enumerate()]
+    close_session_index()
+
+    assert (is_whole, is_found, is_gone) == (True, True, True)
+    assert "amberlog-index-watch" not in threads
+
+
+def test_the_command_that_watches_ends_when_it_is_told_to(directory: Path) -> None:
+    pytest.importorskip("watchfiles")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["-m", "amberlog", "serve", "--dir", str(directory), "--port", str(port), "--watch"]
+
+    def listed(name: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/sessions") as answer:
+                return name in {row["name"] for row in json.load(answer)["sessions"]}
+        except urllib.error.URLError:
+            return False
+
+    with subprocess.Popen([sys.executable, *command], env=environment()) as server:
+        is_up = comes_true(lambda: listed("s000"))
+        record(directory / "new.kohakutr", "one")
+        is_followed = comes_true(lambda: listed("new"))
+        server.send_signal(signal.SIGTERM)
+        code = server.wait()
+
+    assert (is_up, is_followed) == (True, True)
+    assert code in (0, -signal.SIGTERM)

@@ -45,6 +45,12 @@ def test_a_missing_key_is_a_key_error(store: SessionStore) -> None:
     assert store.meta.pop("nothing", 7) == 7
 
 
+def test_a_value_can_be_put_as_the_peers_tables_have_it(store: SessionStore) -> None:
+    store.state.put("dimensions", 256)
+
+    assert store.state["dimensions"] == 256
+
+
 def test_popping_a_key_removes_it(store: SessionStore) -> None:
     store.state["k"] = [1, 2]
 

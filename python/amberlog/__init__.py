@@ -7,6 +7,7 @@ from amberlog.errors import (
     AlreadyAttachedError,
     ForkNotStableError,
     InvalidBranchViewError,
+    MissingExtraError,
     NotAttachedError,
     SessionBusyError,
     SessionClosedError,
@@ -45,6 +46,7 @@ from amberlog.types import (
     Unreadable,
     VerifyReport,
 )
+from amberlog.watching import SessionIndexWatch
 
 __version__ = "0.1.0"
 
@@ -56,6 +58,7 @@ __all__ = [
     "ForkNotStableError",
     "InvalidBranchViewError",
     "LastSession",
+    "MissingExtraError",
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
@@ -73,6 +76,7 @@ __all__ = [
     "SessionGoneError",
     "SessionIndex",
     "SessionIndexHook",
+    "SessionIndexWatch",
     "SessionLockedError",
     "SessionMigrationError",
     "SessionNotFoundError",

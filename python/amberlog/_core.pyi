@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import final
 
 from amberlog._core_chat import ChatStore, IdentityLinks
-from amberlog._core_index import Index, delete_files, disk_usage, session_files
+from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
@@ -37,6 +37,7 @@ __all__ = [
     "seal",
     "selected_branches",
     "session_files",
+    "session_row",
     "stated_version",
     "strict_view",
     "unpack",

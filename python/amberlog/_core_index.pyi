@@ -1,6 +1,6 @@
 """The part of the compiled core that keeps the index of a session directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 @final
@@ -84,6 +84,9 @@ class Index:
     def push(self, directory: str, path: str) -> None:
         """Reads one session's file and brings its entry level."""
 
+    def follow(self, directory: str, changed: Sequence[str]) -> bool:
+        """Brings the entries of changed files level; whether that was possible without a scan."""
+
     def reconcile(
         self,
         directory: str,
@@ -96,6 +99,9 @@ class Index:
 
 def disk_usage(directory: str) -> dict[str, object]:
     """Returns what the sessions of a directory take on disk."""
+
+def session_row(path: str) -> dict[str, object]:
+    """Returns what a listing would say of one session's file."""
 
 def session_files(directory: str, name: str) -> list[str]:
     """Returns the files that an exact name means in a session directory."""

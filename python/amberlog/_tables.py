@@ -104,6 +104,10 @@ class Table(TableView, MutableMapping[Key, object]):
         if not self._bundle.delete(self._name, key):
             raise KeyError(key)
 
+    def put(self, key: Key, value: object) -> None:
+        """Stores one value."""
+        self[key] = value
+
     def put_many(self, items: list[tuple[Key, object]]) -> None:
         """Stores all the values in one transaction."""
         self._bundle.put(self._name, items)

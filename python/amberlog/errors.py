@@ -155,6 +155,18 @@ class UnknownPeerError(SessionError, ValueError):
         self.known = known
 
 
+class MissingExtraError(SessionError, ImportError):
+    """A package is not installed that only one extra of amberlog needs.
+
+    Attributes:
+        extra: The extra: what to put in the brackets of `pip install "amberlog[…]"`.
+    """
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+
+
 class SessionMigrationError(SessionError, ValueError):
     """An old session holds what cannot be told apart; it is as it was, and nothing was made."""
 
@@ -175,6 +187,7 @@ __all__ = [
     "AlreadyAttachedError",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "MissingExtraError",
     "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from amberlog._core import Index, delete_files, disk_usage, session_files
+from amberlog._core import Index, delete_files, disk_usage, session_files, session_row
+from amberlog._shared_indexes import shared_indexes
 from amberlog.config import session_dir as configured_directory
 from amberlog.errors import SessionError
 from amberlog.types import ReconcileReport, SessionPage, Unreadable
@@ -23,6 +23,9 @@ logger = logging.getLogger("amberlog")
 
 SIDECAR_NAME = ".kt-index.kvault"
 """How the index of a session directory is called; it can always be deleted."""
+
+MIRROR = "mirror"
+"""The directory below a session directory that copies of other nodes' sessions are kept in."""
 
 SORTS = ("last_active", "created_at", "name", "status", "relevance")
 """What a listing can be sorted by."""
@@ -232,6 +235,22 @@ class SessionIndex:
         """
         self._index.push(str(self.directory), os.fsdecode(path))
 
+    def follow(self, changed: Iterable[str]) -> bool:
+        """Brings the entries of files level that are said to have changed, and looks at no other.
+
+        Only an index that was level before the changes stays so.
+
+        Args:
+            changed: Their paths below the directory of the index; the name of a write-ahead log
+                means its session, and what is no session's changes nothing.
+
+        Returns:
+            Whether that could be done. If not nothing was, and `refresh` is needed: where the
+            index was not reconciled yet, and where other versions of a session, or another
+            session of the same file name in `mirror`, have to be asked.
+        """
+        return self._index.follow(str(self.directory), list(changed))
+
     def close(self) -> None:
         """Closes the index. Closing twice is no error."""
         self._index.close()
@@ -312,30 +331,25 @@ def delete_session(
     return tuple(Path(path) for path in removed)
 
 
+def read_row(path: str | os.PathLike[str]) -> dict[str, object]:
+    """Returns what a listing would say of one session's file, which may be open elsewhere.
+
+    Nothing is written, to the session or to an index.
+
+    Raises:
+        SessionNotFoundError: There is no such file.
+        SessionDamagedError: It is no session, or one that cannot be read.
+        SessionVersionError: A newer version wrote it.
+    """
+    return session_row(os.fsdecode(path))
+
+
 def sidecar_path_for(directory: str | os.PathLike[str]) -> Path:
     """Returns where the index of a session directory is kept."""
     return Path(os.fsdecode(directory)) / SIDECAR_NAME
 
 
-class _Defaults:
-    """The indexes that this process shares, each with whether it was brought level once."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.process = os.getpid()
-        self.by_directory: dict[Path, SessionIndex] = {}
-        self.level: set[Path] = set()
-
-
-_defaults: list[_Defaults] = []
-
-
-def _shared() -> _Defaults:
-    # A forked child opens indexes of its own: those of its parent are not for it, and the lock may
-    # be held by a thread that it does not have.
-    if not _defaults or _defaults[-1].process != os.getpid():
-        _defaults.append(_Defaults())
-    return _defaults[-1]
+Kind = TypeVar("Kind", bound=SessionIndex)
 
 
 def get_session_index_default(
@@ -349,34 +363,54 @@ def get_session_index_default(
     Args:
         session_dir: The directory; by default `amberlog.config.session_dir()`.
     """
+    return shared_index(SessionIndex, session_dir)
+
+
+def shared_index(
+    kind: type[Kind],
+    session_dir: str | os.PathLike[str] | None = None,
+    *,
+    level: bool = True,
+) -> Kind:
+    """Returns the one index of a kind that this process has for a session directory.
+
+    Args:
+        kind: `SessionIndex`, or a class made of it.
+        session_dir: The directory; by default `amberlog.config.session_dir()`.
+        level: Whether it is to be brought level with the disk, where it was not yet.
+    """
     chosen = configured_directory() if session_dir is None else Path(os.fsdecode(session_dir))
     directory = chosen.expanduser().resolve()
-    shared = _shared()
+    place: tuple[type[SessionIndex], Path] = (kind, directory)
+    shared = shared_indexes()
     with shared.lock:
-        index = shared.by_directory.get(directory)
+        index = cast("Kind | None", shared.by_place.get(place))
         if index is None:
-            index = shared.by_directory[directory] = SessionIndex.open(directory)
-        if directory in shared.level:
-            return index
+            index = shared.by_place[place] = kind.open(directory)
+        is_level = place in shared.level
+    if level and not is_level and _is_brought_level(index, directory):
+        with shared.lock:
+            shared.level.add(place)
+    return index
+
+
+def _is_brought_level(index: SessionIndex, directory: Path) -> bool:
     try:
         report = refresh(index, directory)
     except (SessionError, OSError):
         logger.exception("the index of %s could not be brought level", directory)
-        return index
+        return False
     if report.aborted:
         logger.error("%s could not be listed; its index is as it was", directory)
-        return index
-    with shared.lock:
-        shared.level.add(directory)
-    return index
+    return not report.aborted
 
 
 def close_session_index() -> None:
     """Closes every index that `get_session_index_default` has opened in this process."""
-    shared = _shared()
+    shared = shared_indexes()
     with shared.lock:
-        indexes = list(shared.by_directory.values())
-        shared.by_directory.clear()
+        indexes = list(shared.by_place.values())
+        shared.by_place.clear()
         shared.level.clear()
     for index in indexes:
         index.close()
@@ -430,6 +464,7 @@ def _check_number(name: str, value: object, lowest: int, highest: int) -> None:
 
 
 __all__ = [
+    "MIRROR",
     "ORDERS",
     "SIDECAR_NAME",
     "SORTS",
@@ -437,7 +472,9 @@ __all__ = [
     "close_session_index",
     "delete_session",
     "get_session_index_default",
+    "read_row",
     "reconcile",
     "refresh",
+    "shared_index",
     "sidecar_path_for",
 ]

@@ -156,6 +156,9 @@ def list_sessions(  # noqa: PLR0913  # one for each option
     order: Annotated[str, typer.Option(help="desc or asc.")] = "desc",
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=LARGEST)] = 20,
     offset: Annotated[int, typer.Option(help="Pass over so many.", min=0, max=2**63 - 1)] = 0,
+    cursor: Annotated[
+        str | None, typer.Option(help="Go on after the page that ended with this.")
+    ] = None,
     as_json: Json = False,
 ) -> Job:
     """Prints the sessions of a directory, the one last active first."""
@@ -171,6 +174,7 @@ def list_sessions(  # noqa: PLR0913  # one for each option
             order=order,
             limit=limit,
             offset=offset,
+            cursor=cursor,
         ),
         as_json=as_json,
     )
@@ -215,9 +219,12 @@ def serve(
     directory: Directory = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="On which port.", min=0, max=65535)] = 8765,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the directory, without being asked to look.")
+    ] = False,
 ) -> Job:
     """Serves the sessions of a directory over HTTP; AMBERLOG_TOKEN is the token it asks for."""
-    return partial(listing.serve, directory, host=host, port=port)
+    return partial(listing.serve, directory, host=host, port=port, watch=watch)
 
 
 @app.command()

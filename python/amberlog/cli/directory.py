@@ -14,6 +14,7 @@ from amberlog import config
 from amberlog.cli.terminal import complain, console, emit, line, preview, safe
 from amberlog.errors import SessionNotFoundError
 from amberlog.index import SessionIndex, delete_session, get_session_index_default, reconcile
+from amberlog.watching import check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,6 +35,7 @@ class Wanted:
     order: str
     limit: int
     offset: int
+    cursor: str | None
 
 
 def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> int:
@@ -48,6 +50,7 @@ def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> i
         order=wanted.order,
         limit=wanted.limit,
         offset=wanted.offset,
+        cursor=wanted.cursor,
     )
     if as_json:
         emit(
@@ -61,6 +64,8 @@ def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> i
     if page.rows:
         console().print(_table(page))
     line(f"{len(page.rows)} of {page.total} sessions")
+    if page.next_cursor:
+        line(f"more with --cursor {page.next_cursor}")
     for one in page.unreadable:
         complain(f"{one.path} cannot be listed: {one.reason}")
     return 0
@@ -143,7 +148,7 @@ def reindex(directory: Path | None, *, full: bool, workers: int | None, as_json:
     return 1 if report.aborted else 0
 
 
-def serve(directory: Path | None, *, host: str, port: int) -> int:
+def serve(directory: Path | None, *, host: str, port: int, watch: bool) -> int:
     """Serves the sessions of a directory over HTTP until it is interrupted."""
     home = _existing(directory)
     try:
@@ -152,9 +157,11 @@ def serve(directory: Path | None, *, host: str, port: int) -> int:
     except ImportError as error:
         complain(f"install amberlog[server] to serve: {error}")
         return 1
+    if watch:
+        check_extra()
     line(f"serving {home} on http://{host}:{port}/api/sessions")
     sys.stdout.flush()
-    run(home, host=host, port=port, token=config.server_token())
+    run(home, host=host, port=port, token=config.server_token(), watch=watch)
     return 0
 
 

@@ -31,6 +31,15 @@ PEERS: dict[str, tuple[str, ...]] = {
         "session.session",
         "session.store",
         "session.version",
+        "studio",
+        "studio.persistence",
+        "studio.persistence.session_index",
+        "studio.persistence.session_index.entry",
+        "studio.persistence.session_index.hooks",
+        "studio.persistence.session_index.reconcile",
+        "studio.persistence.session_index.refresh",
+        "studio.persistence.session_index.stats",
+        "studio.persistence.session_index.store",
     ),
 }
 """The packages that there are drop-in modules for, with the modules of each."""

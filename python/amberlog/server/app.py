@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -24,9 +26,12 @@ from amberlog.errors import (
     SessionWriteError,
 )
 from amberlog.index import delete_session, get_session_index_default, refresh
+from amberlog.types import Unreadable as Missed
+from amberlog.watching import SessionIndexWatch, check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from amberlog.index import SessionIndex
 
@@ -34,6 +39,8 @@ MOST_ROWS = 500
 """How many sessions one answer holds at most."""
 
 _BEARER = HTTPBearer(auto_error=False)
+# What is listed then is what was known before.
+_UNLISTED = Missed(".", "the directory could not be listed")
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -101,18 +108,24 @@ _UNAUTHORIZED: dict[int | str, dict[str, object]] = {
 }
 
 
-def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -> FastAPI:
+def create_app(
+    directory: str | os.PathLike[str], *, token: str | None = None, watch: bool = False
+) -> FastAPI:
     """Returns the application over one session directory.
 
     Args:
         directory: The session directory; nothing outside of it is opened.
         token: The bearer token that every request must carry; None asks for none.
+        watch: Whether the listing follows the directory while the application runs.
 
     Raises:
+        MissingExtraError: The extra `amberlog[watch]` is not installed, and `watch` is wanted.
         ValueError: The token is empty.
     """
     if token is not None and not token:
         raise ValueError("token: an empty token protects nothing")
+    if watch:
+        check_extra()
     home = Path(os.fsdecode(directory)).expanduser().resolve()
     guards = [] if token is None else [Depends(_guard(token))]
     app = FastAPI(
@@ -122,6 +135,7 @@ def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -
         responses=None if token is None else _UNAUTHORIZED,
         # FastAPI's own pages ask for no token, and could not send one.
         openapi_url="/openapi.json" if token is None else None,
+        lifespan=_watched(home) if watch else None,
     )
     app.add_exception_handler(SessionError, _refused)
     app.add_exception_handler(ValueError, _refused)
@@ -131,6 +145,19 @@ def create_app(directory: str | os.PathLike[str], *, token: str | None = None) -
     _add_collection(app, home)
     _add_session(app, home)
     return app
+
+
+def _watched(home: Path) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        watch = SessionIndexWatch(await asyncio.to_thread(get_session_index_default, home))
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(watch.close)
+
+    return lifespan
 
 
 def _guard(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:
@@ -151,8 +178,10 @@ def _add_collection(app: FastAPI, home: Path) -> None:
     def list_sessions(wanted: Annotated[Listing, Query()]) -> Mapping[str, object]:
         """Returns one page of the sessions, the one last active first."""
         index = get_session_index_default(home)
+        missed = []
         if wanted.refresh or wanted.full_rescan:
-            refresh(index, home, full=wanted.full_rescan)
+            report = refresh(index, home, full=wanted.full_rescan)
+            missed = [_UNLISTED] if report.aborted else []
         page = index.list(
             search=wanted.search,
             status=wanted.status,
@@ -170,7 +199,9 @@ def _add_collection(app: FastAPI, home: Path) -> None:
             "offset": page.offset,
             "limit": page.limit,
             "next_cursor": page.next_cursor,
-            "unreadable": [{"path": one.path, "reason": one.reason} for one in page.unreadable],
+            "unreadable": [
+                {"path": one.path, "reason": one.reason} for one in (*missed, *page.unreadable)
+            ],
         }
 
     @app.get("/api/sessions/stats")

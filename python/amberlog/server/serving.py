@@ -19,15 +19,25 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     token: str | None = None,
+    watch: bool = False,
 ) -> None:
     """Serves a session directory until it is interrupted.
 
+    Args:
+        directory: The session directory.
+        host: Where to listen.
+        port: On which port.
+        token: The bearer token that every request must carry.
+        watch: Whether the listing follows the directory, without being asked to `refresh`.
+
     Raises:
+        MissingExtraError: The extra `amberlog[watch]` is not installed, and `watch` is wanted.
         ValueError: The host can be reached from elsewhere, and there is no token.
     """
     if token is None and not _is_loopback(host):
         raise ValueError(f"host: a token is needed to serve on {host!r}, not only on this machine")
-    uvicorn.run(create_app(directory, token=token), host=host, port=port, log_level="warning")
+    app = create_app(directory, token=token, watch=watch)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
 def _is_loopback(host: str) -> bool:

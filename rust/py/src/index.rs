@@ -136,6 +136,10 @@ impl PyIndex {
         py.detach(|| self.index.push(&directory, &path)).or_raise(py)
     }
 
+    fn follow(&self, py: Python<'_>, directory: PathBuf, changed: Vec<String>) -> Outcome<bool> {
+        py.detach(|| self.index.follow(&directory, &changed)).or_raise(py)
+    }
+
     #[pyo3(signature = (directory, full, workers, shared, progress))]
     fn reconcile<'py>(
         &self,
@@ -196,6 +200,13 @@ fn report(py: Python<'_>, report: Report) -> Outcome<Bound<'_, PyDict>> {
 pub(crate) fn disk_usage(py: Python<'_>, directory: PathBuf) -> Outcome<Py<PyAny>> {
     let usage = py.detach(|| index::disk_usage(&directory)).or_raise(py)?;
     object(py, &usage)
+}
+
+/// What a listing would say of one session's file.
+#[pyfunction]
+pub(crate) fn session_row(py: Python<'_>, path: PathBuf) -> Outcome<Py<PyAny>> {
+    let row = py.detach(|| index::row_of_file(&path)).or_raise(py)?;
+    convert::decode(py, &row)
 }
 
 /// The files that an exact name means in a session directory.

@@ -19,7 +19,7 @@ mod _core {
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
     #[pymodule_export]
-    use super::index::{PyIndex, delete_files, disk_usage, session_files};
+    use super::index::{PyIndex, delete_files, disk_usage, session_files, session_row};
     #[pymodule_export]
     use super::lineage::{
         announced_events, branch_choices, branch_metadata, compact_rules, covered_event_ids, distinct_events,

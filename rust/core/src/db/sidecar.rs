@@ -120,10 +120,23 @@ pub fn reader(path: &Path) -> Result<Connection> {
 ///
 /// Rows that the peer wrote before are noted as changed: they are taken over like any later ones.
 pub fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
+    // Whoever only reads need not wait for another process that writes.
+    if is_whole(connection)? {
+        return Ok(());
+    }
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let made = make(connection);
     let ended = connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" });
     made.and(ended)
+}
+
+fn is_whole(connection: &Connection) -> rusqlite::Result<bool> {
+    for table in ["kohakuvault_meta", "entries", "search", "search_values", "meta"] {
+        if !super::schema::has_table(connection, table)? {
+            return Ok(false);
+        }
+    }
+    Ok(private_version(connection)? == Some(PRIVATE_VERSION))
 }
 
 fn make(connection: &Connection) -> rusqlite::Result<()> {

@@ -8,9 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::entry::Entry;
+use super::follow;
 use super::list::{self, ListError, Page, Query};
 use super::name::MIRROR;
-use super::read::Found;
+use super::read::{self, Found};
 use super::reconcile::{self, Options, Progress, Report};
 use super::sidecar::{self, Sidecar};
 use super::usage;
@@ -134,6 +135,17 @@ impl Index {
     pub fn push(&self, directory: &Path, file: &Path) -> Result<()> {
         let found = found(directory, file)?;
         reconcile::refresh(&self.sidecar, &found)
+    }
+
+    /// Brings the entries level of files that are said to have changed, by their paths below the
+    /// directory. `false`, and nothing is done, where that takes a look at the whole directory.
+    pub fn follow(&self, directory: &Path, changed: &[String]) -> Result<bool> {
+        let scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_filled = self.sidecar.restarts() == self.filled.load(Ordering::Acquire);
+        if !is_filled || scan.directory.as_deref() != Some(directory) {
+            return Ok(false);
+        }
+        follow::follow(&self.sidecar, directory, changed)
     }
 
     /// Fills an index that was begun anew; whether it was. One that another thread is filling is not
@@ -328,6 +340,13 @@ impl Index {
                 .map_err(|source| translate(self.path(), "write", &source))
         })
     }
+}
+
+/// What a listing would say of one session's file, which no index has to know.
+pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
+    let home = file.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?)?;
+    list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 
 fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Vec<u8>>> {

@@ -6,7 +6,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::cursor::{Cursor, Place};
-use super::entry::{Extra, SEARCH_ROWID};
+use super::entry::{Entry, Extra, SEARCH_ROWID};
 use crate::codec::msgpack::{Reader, Token, put_map_header, put_nil, put_str};
 use crate::codec::{self, Stored, msgpack};
 use crate::error::{Error, Result};
@@ -321,6 +321,11 @@ pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Option<Vec<u
         })
         .optional()?;
     Ok(found.and_then(|(stored, extra)| row_of(file, &stored, &extra)))
+}
+
+/// The row that an entry would be shown as.
+pub fn row_of_entry(entry: &Entry) -> Option<Vec<u8>> {
+    shown(&entry.pack(0), &entry.extra.pack())
 }
 
 const STORED: &str = "SELECT CAST(value AS BLOB) FROM entries WHERE key = ?1";

@@ -4,6 +4,7 @@ mod cursor;
 mod entry;
 mod exchange;
 mod family;
+mod follow;
 mod handle;
 mod list;
 mod moment;
@@ -19,7 +20,7 @@ mod walk;
 mod write;
 
 pub use self::family::family;
-pub use self::handle::{Index, SIDECAR};
+pub use self::handle::{Index, SIDECAR, row_of_file};
 pub use self::list::{Page, Query, Sort};
 pub use self::name::{MIRROR, rank, stem};
 pub use self::reconcile::{Options, Progress, Report};

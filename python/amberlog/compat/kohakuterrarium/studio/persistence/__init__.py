@@ -1,0 +1,3 @@
+"""The sessions that were saved."""
+
+__all__: list[str] = []
