@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::branches;
 use super::handle::{Durability, Inner, State, Txn};
-use super::landmark;
+use super::landmark::{self, Marks};
 use super::ledger::{self, COUNTER_KEY, Ledger, Space, last_number_by_scan};
 use super::value::Payload;
 use crate::codec::{self, msgpack};
@@ -168,13 +168,12 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
             .map_err(fault)?;
         note_id(connection, agent, space, id).map_err(fault)?;
         space.last_turn = turn.or(space.last_turn);
-        if let Some(highest) = highest.as_mut()
-            && let (Some(turn), Some(branch)) =
-                (turn, msgpack::field(&body, "branch_id").and_then(msgpack::as_i64))
-        {
+        let place = turn.zip(draft.stamps.branch_id.or(draft.own_branch));
+        if let (Some(highest), Some((turn, branch))) = (highest.as_mut(), place) {
             highest.note(turn, branch);
         }
-        landmark::note_event(connection, agent, space.next - 1, &body, &mut space.noted).map_err(fault)?;
+        let marks = Marks { place, is_trigger: draft.event_type == landmark::TRIGGER };
+        landmark::note_event(connection, agent, space.next - 1, marks, &mut space.noted).map_err(fault)?;
         max_id = max_id.max(id);
         has_given |= draft.given_id.is_some();
         appended.push(Appended { key, id: EventId(id), body, states_path: path.is_some() });
