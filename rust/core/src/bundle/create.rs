@@ -58,6 +58,7 @@ fn connect(path: &Path) -> Result<Connection> {
     look_at_tables(path, &connection)?;
     open::keep_log(&connection, false).map_err(fault)?;
     open::prepare(&connection, path)?;
+    open::set_triggers(&connection, false).map_err(fault)?;
     Ok(connection)
 }
 

@@ -10,7 +10,11 @@ use crate::convert;
 use crate::error::Raise;
 
 /// Packs an event. The dict is read, never changed.
-pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps) -> PyResult<Draft> {
+pub(super) fn draft(
+    event_type: impl Into<String>,
+    payload: &Bound<'_, PyAny>,
+    stamps: Stamps,
+) -> PyResult<Draft> {
     let py = payload.py();
     let fields = &dict(payload)?;
     let mut skip = vec!["type", "event_id"];
@@ -19,7 +23,7 @@ pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps
     let count = convert::encode_pairs(fields, &skip, &mut pairs).or_raise(py)?;
     let given = integer(fields, intern!(py, "event_id"))?.filter(|id| *id > 0);
     Ok(Draft {
-        event_type: event_type.to_owned(),
+        event_type: event_type.into(),
         pairs,
         count,
         given_id: given,

@@ -5,8 +5,7 @@
 //! of the log, cuts the file to its length and syncs it before the log counts as copied, so that an
 //! error of a later call is one of the checkpoint still. Every other checkpoint may end with a write.
 
-/// Gathered bytes that are written though more may follow.
-const FULL: usize = 128 << 10;
+use super::layer::FULL;
 
 /// Pages that are not in the file yet.
 #[derive(Debug, Default)]

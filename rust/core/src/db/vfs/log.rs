@@ -14,14 +14,11 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods};
 
 use super::ahead::{ReadAhead, Readable};
 use super::database::Database;
-use super::layer::{Layer, pass_by};
+use super::layer::{FULL, Layer, pass_by};
 
 const FRAME_HEADER: usize = 24;
 /// Bytes between two pages of the log: the header of the second one's frame.
 const GAP: i64 = 24;
-/// Gathered bytes that are written even if their transaction goes on. With one more page of the
-/// largest size they stay below 128 KiB, which is what SQLite's own layer writes with one call.
-const FULL: usize = 56 << 10;
 /// Room that a log keeps between transactions.
 const KEPT: usize = 16 << 10;
 

@@ -9,6 +9,8 @@ mod database;
 mod layer;
 mod locks;
 mod log;
+#[cfg(test)]
+mod tests;
 mod whereabouts;
 
 use std::ffi::CStr;
