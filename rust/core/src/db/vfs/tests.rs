@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 
+use super::whereabouts::is_settled;
 use crate::db::{ffi, open};
 
 const WRITERS: i64 = 3;
@@ -113,4 +114,26 @@ fn what_a_close_copies_is_what_was_committed() {
     let expected: Vec<_> = (0..120).filter(|k| !removed(*k)).map(|k| (k, blob(k))).collect();
     assert_eq!(rows, expected);
     assert!(open::faults(&plain).unwrap().is_empty());
+}
+
+#[test]
+fn a_database_that_is_unlinked_or_renamed_has_moved_though_its_path_was_just_asked() {
+    for unlinked in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.db");
+        let connection = open::writable(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (k)").unwrap();
+        while !is_settled(&rustix::fs::stat(&path).unwrap()) {
+            std::thread::yield_now();
+        }
+
+        let before = [ffi::has_moved(&connection), ffi::has_moved(&connection)];
+        if unlinked {
+            std::fs::remove_file(&path).unwrap();
+        } else {
+            std::fs::rename(&path, path.with_extension("moved")).unwrap();
+        }
+
+        assert_eq!((before, ffi::has_moved(&connection)), ([false, false], true));
+    }
 }

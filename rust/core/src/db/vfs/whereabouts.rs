@@ -94,7 +94,7 @@ fn stamp(stat: &Stat) -> impl PartialEq + use<> {
 }
 
 /// Whether a change after this one bears another time.
-fn is_settled(stat: &Stat) -> bool {
+pub(super) fn is_settled(stat: &Stat) -> bool {
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let now = now.and_then(|now| i128::try_from(now.as_nanos()).ok());
