@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::append::insert_next;
+use super::append::Insert;
 use super::handle::{Inner, Txn};
 use super::kv::{get_in, items_in};
 use super::ledger::last_number;
@@ -126,9 +126,8 @@ impl Inner {
             let space = Namespace::messages(channel);
             let last = last_number(txn.connection, &space, Table::Channels, 0).map_err(&fault)?;
             let mut next = last.map_or(0, |last| last + 1);
-            let mut insert = txn.connection.prepare_cached(Table::Channels.sql().insert).map_err(&fault)?;
-            insert_next(txn.connection, &mut insert, Table::Channels, &space, &mut next, &body)
-                .map_err(&fault)
+            let mut insert = Insert::into(txn.connection, Table::Channels).map_err(&fault)?;
+            insert.next(&space, &mut next, &body).map_err(&fault)
         })
     }
 

@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::branches;
 use super::handle::{Durability, Inner, State, Txn};
-use super::landmark;
+use super::landmark::{self, Marks};
 use super::ledger::{self, COUNTER_KEY, Ledger, Space, last_number_by_scan};
 use super::value::Payload;
 use crate::codec::{self, msgpack};
@@ -156,7 +156,7 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
         ledger::register(connection, agent, Some(true)).map_err(fault)?;
     }
     let log = Namespace::events(agent);
-    let mut insert = connection.prepare_cached(Table::Events.sql().insert).map_err(fault)?;
+    let mut insert = Insert::into(connection, Table::Events).map_err(fault)?;
     let mut appended = Vec::with_capacity(drafts.len());
     let mut has_given = false;
     for draft in drafts {
@@ -164,17 +164,15 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
         let turn = draft.stamps.turn_index.or(draft.own_turn);
         let path = stated_path(draft, turn, highest.as_ref());
         let body = assemble(draft, path, id, now);
-        let key = insert_next(connection, &mut insert, Table::Events, &log, &mut space.next, &body)
-            .map_err(fault)?;
+        let key = insert.next(&log, &mut space.next, &body).map_err(fault)?;
         note_id(connection, agent, space, id).map_err(fault)?;
         space.last_turn = turn.or(space.last_turn);
-        if let Some(highest) = highest.as_mut()
-            && let (Some(turn), Some(branch)) =
-                (turn, msgpack::field(&body, "branch_id").and_then(msgpack::as_i64))
-        {
+        let place = turn.zip(draft.stamps.branch_id.or(draft.own_branch));
+        if let (Some(highest), Some((turn, branch))) = (highest.as_mut(), place) {
             highest.note(turn, branch);
         }
-        landmark::note_event(connection, agent, space.next - 1, &body, &mut space.noted).map_err(fault)?;
+        let marks = Marks { place, is_trigger: draft.event_type == landmark::TRIGGER };
+        landmark::note_event(connection, agent, space.next - 1, marks, &mut space.noted).map_err(fault)?;
         max_id = max_id.max(id);
         has_given |= draft.given_id.is_some();
         appended.push(Appended { key, id: EventId(id), body, states_path: path.is_some() });
@@ -204,28 +202,43 @@ fn stated_path<'d>(
     if draft.may_omit_path && implied() { None } else { Some(path) }
 }
 
-/// Stores a row under the next free number of `space`; nothing is ever overwritten.
-pub(super) fn insert_next(
-    connection: &Connection,
-    insert: &mut CachedStatement<'_>,
+/// Stores rows of a table under numbers; nothing is ever overwritten.
+pub(super) struct Insert<'c> {
+    connection: &'c Connection,
     table: Table,
-    space: &Namespace,
-    next: &mut u64,
-    body: &[u8],
-) -> rusqlite::Result<Vec<u8>> {
-    loop {
-        let key = space.key(*next);
-        match insert.execute((&key, codec::seal(table.name(), &key, body))) {
-            Ok(_) => {
-                *next += 1;
-                return Ok(key);
+    statement: CachedStatement<'c>,
+    sealed: Vec<u8>,
+}
+
+impl<'c> Insert<'c> {
+    pub(super) fn into(connection: &'c Connection, table: Table) -> rusqlite::Result<Self> {
+        let statement = connection.prepare_cached(table.sql().insert)?;
+        Ok(Self { connection, table, statement, sealed: Vec::new() })
+    }
+
+    /// Stores a row under the next free number of `space` and returns its key.
+    pub(super) fn next(
+        &mut self,
+        space: &Namespace,
+        next: &mut u64,
+        body: &[u8],
+    ) -> rusqlite::Result<Vec<u8>> {
+        loop {
+            let key = space.key(*next);
+            self.sealed.clear();
+            codec::seal_into(&mut self.sealed, self.table.name(), &key, body);
+            match self.statement.execute((&key, &self.sealed)) {
+                Ok(_) => {
+                    *next += 1;
+                    return Ok(key);
+                }
+                // The numbers in use have gaps.
+                Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    let last = last_number_by_scan(self.connection, space, self.table)?;
+                    *next = last.map_or(0, |last| last + 1).max(*next + 1);
+                }
+                Err(source) => return Err(source),
             }
-            // The numbers in use have gaps.
-            Err(source) if source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                let last = last_number_by_scan(connection, space, table)?;
-                *next = last.map_or(0, |last| last + 1).max(*next + 1);
-            }
-            Err(source) => return Err(source),
         }
     }
 }

@@ -61,6 +61,7 @@ fn connect(path: &Path, present_only: bool) -> Result<Connection> {
     look_at_tables(path, &connection, present_only)?;
     open::keep_log(&connection, false).map_err(fault)?;
     open::prepare(&connection, path)?;
+    open::set_triggers(&connection, false).map_err(fault)?;
     Ok(connection)
 }
 

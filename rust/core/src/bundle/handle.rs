@@ -222,10 +222,13 @@ impl Inner {
     /// Takes SQLite's write lock and sets back every cached number that another writer may have passed.
     pub(super) fn begin(&self, state: &mut State, action: &'static str) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
-        connection
-            .prepare_cached("BEGIN IMMEDIATE")
-            .and_then(|mut begin| begin.execute([]))
-            .map_err(self.fault(action))?;
+        ffi::announce_write(connection, true);
+        if let Err(source) =
+            connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]))
+        {
+            ffi::announce_write(connection, false);
+            return Err(self.fault(action)(source));
+        }
         if ffi::has_moved(connection) {
             Self::roll_back(state);
             return Err(Error::Gone { path: self.path.clone() });

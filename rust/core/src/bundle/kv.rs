@@ -6,7 +6,7 @@ use super::handle::{Inner, State, Txn};
 use super::snapshot::{SLOTS, lagging, unwritten};
 use super::sync::wal_of;
 use super::value::{Payload, open_owned, open_payload};
-use crate::db::open::sync_new_log;
+use crate::db::open::{set_triggers, sync_new_log};
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
 
@@ -243,10 +243,19 @@ pub(super) fn change_in(txn: &mut Txn<'_>, change: &Change) -> Result<bool> {
             .map_err(fault);
     };
     txn.ensure_table(*table).map_err(fault)?;
-    txn.connection
-        .prepare_cached(table.sql().put)
-        .and_then(|mut upsert| upsert.execute((key, payload.seal(*table, key).as_ref())))
-        .map_err(fault)?;
+    let put = || {
+        let mut upsert = txn.connection.prepare_cached(table.sql().put)?;
+        upsert.execute((key, payload.seal(*table, key).as_ref()))
+    };
+    if *table == Table::Events {
+        // What stands in the log under a key of somebody's choice is a row like another program's.
+        set_triggers(txn.connection, true).map_err(fault)?;
+        let outcome = put();
+        set_triggers(txn.connection, false).map_err(fault)?;
+        outcome.map_err(fault)?;
+    } else {
+        put().map_err(fault)?;
+    }
     note_bytes(txn, *table, key, payload).map_err(fault)?;
     Ok(true)
 }

@@ -33,24 +33,42 @@ pub struct Landmarks {
     pub triggers: Vec<u64>,
 }
 
+/// What an event may be a landmark of.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks {
+    /// Its turn and branch, where it names both.
+    pub place: Option<(i64, i64)>,
+    /// Whether it holds triggers.
+    pub is_trigger: bool,
+}
+
+impl Marks {
+    /// Those of an event as it is stored.
+    pub fn of(body: &[u8]) -> Self {
+        let integer = |name| msgpack::field(body, name).and_then(msgpack::as_i64);
+        Self {
+            place: integer("turn_index").zip(integer("branch_id")),
+            is_trigger: msgpack::field(body, "type").and_then(msgpack::as_str) == Some(TRIGGER),
+        }
+    }
+}
+
 /// Notes what an event is a landmark of. `noted` holds the turn and branch noted last, and spares a write
 /// for each event of one branch; a turn's first branch is none that one must know of.
 pub fn note_event(
     connection: &Connection,
     agent: &str,
     number: u64,
-    body: &[u8],
+    marks: Marks,
     noted: &mut Option<(i64, i64)>,
 ) -> rusqlite::Result<()> {
-    let integer = |name| msgpack::field(body, name).and_then(msgpack::as_i64);
-    if let Some(branch) = integer("branch_id").filter(|branch| *branch > 1)
-        && let Some(turn) = integer("turn_index")
-        && *noted != Some((turn, branch))
+    if let Some(place) = marks.place.filter(|(_, branch)| *branch > 1)
+        && *noted != Some(place)
     {
-        put(connection, agent, BRANCH_KIND, (turn, branch))?;
-        *noted = Some((turn, branch));
+        put(connection, agent, BRANCH_KIND, place)?;
+        *noted = Some(place);
     }
-    if msgpack::field(body, "type").and_then(msgpack::as_str) == Some(TRIGGER) {
+    if marks.is_trigger {
         put(connection, agent, TRIGGER_KIND, (i64::try_from(number).unwrap_or(i64::MAX), 0))?;
     }
     Ok(())
@@ -108,7 +126,7 @@ pub fn adopt(connection: &Connection) -> rusqlite::Result<()> {
         if let Some((agent, number)) = parse_numbered(key, EVENT_MARK)
             && let Ok(Stored::Object(body)) = codec::open(Table::Events.name(), key, stored)
         {
-            note_event(connection, agent, number, &body, &mut None)?;
+            note_event(connection, agent, number, Marks::of(&body), &mut None)?;
         }
     }
     Ok(())

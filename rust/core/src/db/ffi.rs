@@ -4,9 +4,11 @@ use std::os::raw::{c_int, c_void};
 
 use rusqlite::{Connection, ffi};
 
+use super::vfs;
+
 fn file_control<T>(connection: &Connection, op: c_int, value: &mut T) -> c_int {
-    // SAFETY: the handle lives as long as `connection`, which this thread holds; both operations
-    // used here write one integer of the size of `T` through the pointer.
+    // SAFETY: the handle lives as long as `connection`, which this thread holds; all operations
+    // used here read or write one integer of the size of `T` through the pointer.
     unsafe {
         ffi::sqlite3_file_control(
             connection.handle(),
@@ -35,4 +37,12 @@ pub fn data_version(connection: &Connection) -> Option<u32> {
     let mut version: u32 = 0;
     (file_control(connection, ffi::SQLITE_FCNTL_DATA_VERSION, &mut version) == ffi::SQLITE_OK)
         .then_some(version)
+}
+
+/// Says whether the next transaction of the connection takes the write lock before it reads anything.
+///
+/// It spares such a transaction four calls to the system; on a connection without our layer it does nothing.
+pub fn announce_write(connection: &Connection, writes: bool) {
+    let mut announced = c_int::from(writes);
+    file_control(connection, vfs::ANNOUNCE, &mut announced);
 }

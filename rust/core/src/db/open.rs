@@ -57,6 +57,14 @@ pub fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
+/// Whether what this connection writes sets off the triggers of the file.
+///
+/// They tell rows of others from ours. An append need not be told, and with a trigger SQLite copies every
+/// page that a row changes, so as to undo that row alone.
+pub fn set_triggers(connection: &Connection, on: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, on).map(drop)
+}
+
 /// Puts the file into the form that a writer of ours needs.
 pub fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     let pragmas = format!(

@@ -44,6 +44,8 @@ pub struct Draft {
     pub has_spawned: bool,
     /// The turn that the payload itself names, where `stamps` do not.
     pub own_turn: Option<i64>,
+    /// The branch that the payload itself names, where `stamps` do not.
+    pub own_branch: Option<i64>,
     /// What the caller passed beside the payload.
     pub stamps: Stamps,
     /// Whether the parent path may be left out where the order of the log implies it.

@@ -10,7 +10,11 @@ use crate::convert;
 use crate::error::Raise;
 
 /// Packs an event. The dict is read, never changed.
-pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps) -> PyResult<Draft> {
+pub(super) fn draft(
+    event_type: impl Into<String>,
+    payload: &Bound<'_, PyAny>,
+    stamps: Stamps,
+) -> PyResult<Draft> {
     let py = payload.py();
     let fields = &dict(payload)?;
     let mut skip = vec!["type", "event_id"];
@@ -18,15 +22,15 @@ pub(super) fn draft(event_type: &str, payload: &Bound<'_, PyAny>, stamps: Stamps
     let mut pairs = Vec::with_capacity(256);
     let count = convert::encode_pairs(fields, &skip, &mut pairs).or_raise(py)?;
     let given = integer(fields, intern!(py, "event_id"))?.filter(|id| *id > 0);
-    let own_turn = integer(fields, intern!(py, "turn_index"))?;
     Ok(Draft {
-        event_type: event_type.to_owned(),
+        event_type: event_type.into(),
         pairs,
         count,
         given_id: given,
         has_ts: fields.contains(intern!(py, "ts"))?,
         has_spawned: fields.contains(intern!(py, "spawned_in_turn"))?,
-        own_turn,
+        own_turn: integer(fields, intern!(py, "turn_index"))?,
+        own_branch: integer(fields, intern!(py, "branch_id"))?,
         stamps,
         may_omit_path: false,
     })

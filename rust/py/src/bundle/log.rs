@@ -49,10 +49,10 @@ impl PyBundle {
     ) -> Outcome<Vec<(String, i64)>> {
         let stamps = Stamps { turn_index, branch_id, ..Stamps::default() };
         let drafts = events
-            .iter()
+            .into_iter()
             .enumerate()
             .map(|(at, (kind, payload))| {
-                draft(kind, payload, stamps.clone()).map_err(|error| at_item(py, at, error))
+                draft(kind, &payload, stamps.clone()).map_err(|error| at_item(py, at, error))
             })
             .collect::<PyResult<Vec<_>>>()?;
         let appended = py.detach(|| self.bundle.append(agent, &drafts)).or_raise(py)?;

@@ -128,7 +128,7 @@ impl PyBundle {
             parent_branch_path,
             ..Stamps::default()
         };
-        Ok(Draft { may_omit_path: *may_omit_path, ..draft(kind, fields, stamps)? })
+        Ok(Draft { may_omit_path: *may_omit_path, ..draft(kind.as_str(), fields, stamps)? })
     }
 
     /// Reads a parent path; a tuple of tuples that was read last is not read again.

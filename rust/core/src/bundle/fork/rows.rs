@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection};
 use super::cut::Scan;
 use super::view::Views;
 use super::{ACTION, CHILDREN, Fork};
-use crate::bundle::landmark;
+use crate::bundle::landmark::{self, Marks};
 use crate::bundle::ledger::{self, COUNTER_KEY};
 use crate::bundle::value::{Payload, open};
 use crate::codec::{self, msgpack};
@@ -153,7 +153,8 @@ impl Copying<'_> {
                     owners.insert(owner.to_owned());
                 }
                 let kept = edit.and_then(|edit| edit.body.as_deref()).unwrap_or(&body);
-                landmark::note_event(self.child, owner, number, kept, &mut None).map_err(self.fault())?;
+                landmark::note_event(self.child, owner, number, Marks::of(kept), &mut None)
+                    .map_err(self.fault())?;
                 views.note(owner, number, kept);
             }
             Ok(())

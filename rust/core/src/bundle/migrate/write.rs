@@ -175,6 +175,7 @@ fn draft(event: &Translated, skipped: &[&str], stamps: Stamps) -> Draft {
         match name.as_str() {
             "event_id" => draft.given_id = value.as_i64().filter(|id| *id > 0),
             "turn_index" => draft.own_turn = value.as_i64(),
+            "branch_id" => draft.own_branch = value.as_i64(),
             _ => {}
         }
         if skipped.contains(&name.as_str()) {

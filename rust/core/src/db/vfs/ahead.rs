@@ -4,15 +4,15 @@
 //! a call of its own: five hundred for a conversation in pages of one kilobyte. Here the second page in
 //! a row brings those behind it along.
 //!
-//! What was read ahead is good as long as no lock is taken or given up: pages that a transaction reads
-//! from the file, and not from the log, do not change under it, for a checkpoint may not write over
-//! them before the transaction ends (<https://sqlite.org/wal.html#checkpointing>).
+//! What was read ahead is good as long as no lock is taken or given up, and nothing is written: pages
+//! that a transaction reads from the database, and not from the log, do not change under it, for a
+//! checkpoint may not write over them before the transaction ends
+//! (<https://sqlite.org/wal.html#checkpointing>); and no more do the frames of the log that it sees, for
+//! the log may not begin anew before.
 
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 
-use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods};
-
-use super::layer::{Layer, pass_by};
+use rusqlite::ffi;
 
 /// Bytes that the first run brings along; each further one twice as many, up to `MOST`.
 const FIRST: usize = 8 << 10;
@@ -32,6 +32,14 @@ pub(super) struct ReadAhead {
     run: usize,
 }
 
+/// The system's own file, as far as it is read.
+pub(super) trait Readable {
+    /// How long the file is.
+    fn size(&self) -> Result<i64, c_int>;
+    /// Fills `into` from `offset` on.
+    fn read(&self, into: &mut [u8], offset: i64) -> c_int;
+}
+
 impl ReadAhead {
     /// The bytes of a read, when all of them are here.
     fn find(&self, offset: i64, length: usize) -> Option<&[u8]> {
@@ -39,187 +47,97 @@ impl ReadAhead {
         self.bytes.get(from..from.checked_add(length)?)
     }
 
-    /// Whether a read goes on where the last one ended.
-    fn goes_on(&self, offset: i64, length: usize) -> bool {
-        offset == self.next && length >= PAGE
-    }
-
     /// Forgets what was read: from here on the file may change.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
-}
 
-/// Reads the pages behind `offset` too, as far as the file goes.
-///
-/// # Safety
-/// `file` is a database that [`super::open`] made and that was not closed since.
-unsafe fn fill(file: *mut sqlite3_file, offset: i64, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut size = 0;
-        let outcome = pass_by!(ReadAhead, file, xFileSize, &raw mut size);
-        if outcome != ffi::SQLITE_OK {
-            return outcome;
+    /// Reads bytes of a file whose pages stand `gap` bytes apart.
+    pub(super) fn read(&mut self, file: &impl Readable, into: &mut [u8], offset: i64, gap: i64) -> c_int {
+        if self.find(offset, into.len()).is_none() {
+            let goes_on = offset == self.next || offset == self.next.saturating_add(gap);
+            if goes_on && into.len() >= PAGE {
+                let outcome = self.fill(file, offset, into.len());
+                if outcome != ffi::SQLITE_OK {
+                    return outcome;
+                }
+            }
         }
-        let ahead = Layer::<ReadAhead>::state(file);
-        ahead.run = (ahead.run * 2).clamp(FIRST, MOST).max(length);
-        let there = usize::try_from(size - offset).unwrap_or(0).min(ahead.run);
-        let Some(count) = c_int::try_from(there).ok().filter(|_| there >= length) else {
-            ahead.bytes.clear();
-            return ffi::SQLITE_OK;
+        self.next = offset.saturating_add(i64::try_from(into.len()).unwrap_or(i64::MAX));
+        match self.find(offset, into.len()) {
+            Some(found) => {
+                into.copy_from_slice(found);
+                ffi::SQLITE_OK
+            }
+            None => file.read(into, offset),
+        }
+    }
+
+    /// Reads what is behind `offset` too, as far as the file goes.
+    fn fill(&mut self, file: &impl Readable, offset: i64, length: usize) -> c_int {
+        let size = match file.size() {
+            Ok(size) => size,
+            Err(failed) => return failed,
         };
+        self.run = (self.run * 2).clamp(FIRST, MOST).max(length);
+        let there = usize::try_from(size - offset).unwrap_or(0).min(self.run);
+        if there < length {
+            self.bytes.clear();
+            return ffi::SQLITE_OK;
+        }
         // What is there of the last run is overwritten, and not cleared first.
-        ahead.bytes.resize(there, 0);
-        ahead.start = offset;
-        let outcome = pass_by!(ReadAhead, file, xRead, ahead.bytes.as_mut_ptr().cast(), count, offset);
+        self.bytes.resize(there, 0);
+        self.start = offset;
+        let outcome = file.read(&mut self.bytes, offset);
         if outcome != ffi::SQLITE_OK {
-            ahead.bytes.clear();
+            self.bytes.clear();
         }
         outcome
     }
 }
 
-unsafe extern "C" fn read(file: *mut sqlite3_file, into: *mut c_void, count: c_int, offset: i64) -> c_int {
-    let Ok(length) = usize::try_from(count) else { return ffi::SQLITE_IOERR_READ };
-    // SAFETY: SQLite gives room for `count` bytes, and a file that `open` made.
-    unsafe {
-        let ahead = Layer::<ReadAhead>::state(file);
-        if ahead.find(offset, length).is_none() && ahead.goes_on(offset, length) {
-            let outcome = fill(file, offset, length);
-            if outcome != ffi::SQLITE_OK {
-                return outcome;
-            }
-        }
-        let ahead = Layer::<ReadAhead>::state(file);
-        ahead.next = offset.saturating_add(i64::from(count));
-        if let Some(found) = ahead.find(offset, length) {
-            std::ptr::copy_nonoverlapping(found.as_ptr(), into.cast::<u8>(), length);
-            return ffi::SQLITE_OK;
-        }
-        pass_by!(ReadAhead, file, xRead, into, count, offset)
-    }
-}
-
-/// Calls a method after which the file may be another.
-macro_rules! pass_on {
-    ($file:expr, $method:ident $(, $argument:expr)*) => {{
-        // SAFETY: SQLite calls a method of a database with a file that `open` made and with arguments
-        // that are good for the method of that name.
-        unsafe {
-            Layer::<ReadAhead>::state($file).forget();
-            pass_by!(ReadAhead, $file, $method $(, $argument)*)
-        }
-    }};
-}
-
-unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: SQLite closes a file once.
-    unsafe {
-        Layer::<ReadAhead>::drop_state(file);
-        pass_by!(ReadAhead, file, xClose)
-    }
-}
-
-unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, count: c_int, offset: i64) -> c_int {
-    pass_on!(file, xWrite, from, count, offset)
-}
-
-unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
-    pass_on!(file, xTruncate, size)
-}
-
-unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
-    pass_on!(file, xSync, flags)
-}
-
-unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
-    // SAFETY: as in `pass_on`.
-    unsafe { pass_by!(ReadAhead, file, xFileSize, size) }
-}
-
-unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    pass_on!(file, xLock, level)
-}
-
-unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    pass_on!(file, xUnlock, level)
-}
-
-unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, answer: *mut c_int) -> c_int {
-    pass_on!(file, xCheckReservedLock, answer)
-}
-
-unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, argument: *mut c_void) -> c_int {
-    pass_on!(file, xFileControl, op, argument)
-}
-
-unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: as in `pass_on`.
-    unsafe { pass_by!(ReadAhead, file, xSectorSize) }
-}
-
-unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: as in `pass_on`.
-    unsafe { pass_by!(ReadAhead, file, xDeviceCharacteristics) }
-}
-
-unsafe extern "C" fn shm_map(
-    file: *mut sqlite3_file,
-    region: c_int,
-    size: c_int,
-    extend: c_int,
-    answer: *mut *mut c_void,
-) -> c_int {
-    pass_on!(file, xShmMap, region, size, extend, answer.cast())
-}
-
-unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, slot: c_int, count: c_int, how: c_int) -> c_int {
-    pass_on!(file, xShmLock, slot, count, how)
-}
-
-unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
-    // SAFETY: as in `pass_on`.
-    unsafe {
-        let (inner, methods) = Layer::<ReadAhead>::under(file);
-        if let Some(method) = methods.xShmBarrier {
-            method(inner);
-        }
-    }
-}
-
-unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
-    pass_on!(file, xShmUnmap, delete)
-}
-
-/// Version 2: nothing is mapped, since a mapped file that another process cuts short ends this one.
-pub(super) static METHODS: sqlite3_io_methods = sqlite3_io_methods {
-    iVersion: 2,
-    xClose: Some(close),
-    xRead: Some(read),
-    xWrite: Some(write),
-    xTruncate: Some(truncate),
-    xSync: Some(sync),
-    xFileSize: Some(file_size),
-    xLock: Some(lock),
-    xUnlock: Some(unlock),
-    xCheckReservedLock: Some(check_reserved_lock),
-    xFileControl: Some(file_control),
-    xSectorSize: Some(sector_size),
-    xDeviceCharacteristics: Some(device_characteristics),
-    xShmMap: Some(shm_map),
-    xShmLock: Some(shm_lock),
-    xShmBarrier: Some(shm_barrier),
-    xShmUnmap: Some(shm_unmap),
-    xFetch: None,
-    xUnfetch: None,
-};
-
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use rusqlite::Connection;
 
+    use super::{FIRST, ReadAhead, Readable, c_int, ffi};
     use crate::db::open;
+
+    /// A file in memory that counts the calls.
+    struct Counted {
+        bytes: Vec<u8>,
+        reads: Cell<usize>,
+    }
+
+    impl Readable for Counted {
+        fn size(&self) -> Result<i64, c_int> {
+            Ok(i64::try_from(self.bytes.len()).unwrap())
+        }
+
+        fn read(&self, into: &mut [u8], offset: i64) -> c_int {
+            self.reads.set(self.reads.get() + 1);
+            let from = usize::try_from(offset).unwrap();
+            into.copy_from_slice(&self.bytes[from..from + into.len()]);
+            ffi::SQLITE_OK
+        }
+    }
+
+    #[test]
+    fn pages_with_headers_between_them_are_read_in_runs_too() {
+        let file =
+            Counted { bytes: (0..4 * FIRST).map(|at| at.to_le_bytes()[0]).collect(), reads: Cell::new(0) };
+        let mut ahead = ReadAhead::default();
+
+        for at in (0..7).map(|page| 56 + page * 1048) {
+            let mut page = [0; 1024];
+            ahead.read(&file, &mut page, i64::try_from(at).unwrap(), 24);
+            assert_eq!(page, file.bytes[at..at + 1024]);
+        }
+
+        assert_eq!(file.reads.get(), 2);
+    }
 
     /// Blobs of some hundred pages each, every byte of the value given.
     fn fill(writer: &Connection, value: u8) {

@@ -68,6 +68,10 @@ impl<S: Default> Layer<S> {
     }
 }
 
+/// Gathered bytes that are written though more may follow. With one more page of the largest size they
+/// stay below 128 KiB: SQLite's own layer takes the size of a call modulo that.
+pub(super) const FULL: usize = 56 << 10;
+
 /// What a method answers that the system's file does not have.
 pub(super) const MISSING: c_int = rusqlite::ffi::SQLITE_IOERR;
 

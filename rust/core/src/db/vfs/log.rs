@@ -1,4 +1,4 @@
-//! Writes what a transaction adds to the log with one call.
+//! Writes what a transaction adds to the log with one call, and reads runs of it with one call each.
 //!
 //! SQLite writes each page of a commit with two calls, one for the 24 bytes of the frame's header and
 //! one for the page: eight calls for the append of one event, and most of its time. Here frames are
@@ -12,12 +12,13 @@ use std::os::raw::{c_int, c_void};
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods};
 
-use super::layer::{Layer, pass_by};
+use super::ahead::{ReadAhead, Readable};
+use super::database::Database;
+use super::layer::{FULL, Layer, pass_by};
 
 const FRAME_HEADER: usize = 24;
-/// Gathered bytes that are written even if their transaction goes on. With one more page of the
-/// largest size they stay below 128 KiB, which is what SQLite's own layer writes with one call.
-const FULL: usize = 56 << 10;
+/// Bytes between two pages of the log: the header of the second one's frame.
+const GAP: i64 = 24;
 /// Room that a log keeps between transactions.
 const KEPT: usize = 16 << 10;
 
@@ -88,13 +89,58 @@ impl Gathered {
     }
 }
 
+/// What is known of a log.
+#[derive(Debug)]
+pub(super) struct Log {
+    gathered: Gathered,
+    ahead: ReadAhead,
+    /// The database that it is of, which SQLite closes after it.
+    database: *mut sqlite3_file,
+    /// Which locks of that one there were when something was read ahead.
+    epoch: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let (gathered, ahead) = (Gathered::default(), ReadAhead::default());
+        Self { gathered, ahead, database: std::ptr::null_mut(), epoch: 0 }
+    }
+}
+
+impl Log {
+    /// Notes which database it is of.
+    pub(super) fn belongs_to(&mut self, database: *mut sqlite3_file) {
+        self.database = database;
+    }
+}
+
+/// The system's own file.
+struct System(*mut sqlite3_file);
+
+impl Readable for System {
+    fn size(&self) -> Result<i64, c_int> {
+        let mut size = 0;
+        // SAFETY: a `System` is made of a file that `open` made, for the time of one call.
+        match unsafe { pass_by!(Log, self.0, xFileSize, &raw mut size) } {
+            ffi::SQLITE_OK => Ok(size),
+            failed => Err(failed),
+        }
+    }
+
+    fn read(&self, into: &mut [u8], offset: i64) -> c_int {
+        let Ok(count) = c_int::try_from(into.len()) else { return ffi::SQLITE_IOERR_READ };
+        // SAFETY: as in `size`.
+        unsafe { pass_by!(Log, self.0, xRead, into.as_mut_ptr().cast(), count, offset) }
+    }
+}
+
 /// Writes what was gathered.
 ///
 /// # Safety
 /// `file` is a log that [`super::open`] made and that was not closed since.
 unsafe fn flush(file: *mut sqlite3_file) -> c_int {
     // SAFETY: the caller's promise; SQLite uses a file from one thread at a time.
-    let gathered = unsafe { Layer::<Gathered>::state(file) };
+    let gathered = unsafe { &mut Layer::<Log>::state(file).gathered };
     gathered.page_at = None;
     if gathered.bytes.is_empty() {
         return ffi::SQLITE_OK;
@@ -115,7 +161,7 @@ unsafe fn write_through(file: *mut sqlite3_file, bytes: &[u8], offset: i64) -> c
     // At most `FULL` and one page of bytes, or what SQLite gave as an `int`.
     let Ok(count) = c_int::try_from(bytes.len()) else { return ffi::SQLITE_IOERR_WRITE };
     // SAFETY: the caller's promise.
-    unsafe { pass_by!(Gathered, file, xWrite, bytes.as_ptr().cast(), count, offset) }
+    unsafe { pass_by!(Log, file, xWrite, bytes.as_ptr().cast(), count, offset) }
 }
 
 /// Calls a method of the system's own file, after what was gathered is in it.
@@ -125,7 +171,7 @@ macro_rules! pass_on {
         // are good for the method of that name.
         unsafe {
             match flush($file) {
-                ffi::SQLITE_OK => pass_by!(Gathered, $file, $method $(, $argument)*),
+                ffi::SQLITE_OK => pass_by!(Log, $file, $method $(, $argument)*),
                 failed => failed,
             }
         }
@@ -136,14 +182,33 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once.
     unsafe {
         let flushed = flush(file);
-        Layer::<Gathered>::drop_state(file);
-        let closed = pass_by!(Gathered, file, xClose);
+        Layer::<Log>::drop_state(file);
+        let closed = pass_by!(Log, file, xClose);
         if flushed == ffi::SQLITE_OK { closed } else { flushed }
     }
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, into: *mut c_void, count: c_int, offset: i64) -> c_int {
-    pass_on!(file, xRead, into, count, offset)
+    let Ok(length) = usize::try_from(count) else { return ffi::SQLITE_IOERR_READ };
+    // SAFETY: SQLite gives room for `count` bytes, and a file that `open` made; the database, which SQLite
+    // opened by way of the same layer, is closed after its log.
+    unsafe {
+        let flushed = flush(file);
+        if flushed != ffi::SQLITE_OK {
+            return flushed;
+        }
+        let into = std::slice::from_raw_parts_mut(into.cast::<u8>(), length);
+        let log = Layer::<Log>::state(file);
+        if log.database.is_null() {
+            return System(file).read(into, offset);
+        }
+        let epoch = Layer::<Database>::state(log.database).epoch;
+        if epoch != log.epoch {
+            log.ahead.forget();
+            log.epoch = epoch;
+        }
+        log.ahead.read(&System(file), into, offset, GAP)
+    }
 }
 
 unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, count: c_int, offset: i64) -> c_int {
@@ -151,13 +216,14 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, count: 
     // SAFETY: SQLite hands over `count` bytes, and a file that `open` made.
     unsafe {
         let bytes = std::slice::from_raw_parts(from.cast::<u8>(), length);
-        if !Layer::<Gathered>::state(file).goes_on(offset) {
+        Layer::<Log>::state(file).ahead.forget();
+        if !Layer::<Log>::state(file).gathered.goes_on(offset) {
             let flushed = flush(file);
             if flushed != ffi::SQLITE_OK {
                 return flushed;
             }
         }
-        match Layer::<Gathered>::state(file).take(bytes, offset) {
+        match Layer::<Log>::state(file).gathered.take(bytes, offset) {
             Step::Wait => ffi::SQLITE_OK,
             Step::Write => flush(file),
             Step::Apart => match flush(file) {
@@ -169,6 +235,8 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, count: 
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    // SAFETY: as in `pass_on`.
+    unsafe { Layer::<Log>::state(file).ahead.forget() };
     pass_on!(file, xTruncate, size)
 }
 
@@ -186,12 +254,12 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, argument: 
 
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: as in `pass_on`.
-    unsafe { pass_by!(Gathered, file, xSectorSize) }
+    unsafe { pass_by!(Log, file, xSectorSize) }
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: as in `pass_on`.
-    unsafe { pass_by!(Gathered, file, xDeviceCharacteristics) }
+    unsafe { pass_by!(Log, file, xDeviceCharacteristics) }
 }
 
 /// Version 1: a log is neither locked nor mapped.

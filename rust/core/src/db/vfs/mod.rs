@@ -1,11 +1,17 @@
 //! The layer between SQLite and the file system: fewer calls for the same bytes.
 //!
-//! The log is written with one call a transaction, and runs of pages are read with one call each. All
-//! else, locks above all, is what SQLite's own layer makes of it.
+//! The log is written with one call a transaction, runs of pages are read with one call each, and a
+//! transaction that writes takes one lock. All else is what SQLite's own layer makes of it.
 
 mod ahead;
+mod copied;
+mod database;
 mod layer;
+mod locks;
 mod log;
+#[cfg(test)]
+mod tests;
+mod whereabouts;
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
@@ -13,9 +19,11 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 
-use ahead::ReadAhead;
+pub(crate) use database::ANNOUNCE;
+use database::Database;
 use layer::Layer;
-use log::Gathered;
+use log::Log;
+use whereabouts::Whereabouts;
 
 const NAME: &CStr = c"amberlog";
 
@@ -26,14 +34,19 @@ pub fn file_system() -> Option<&'static CStr> {
 }
 
 fn register() -> c_int {
-    // SAFETY: the default file system exists once SQLite is initialised; all its fields are plain
+    // SAFETY: options of SQLite are set before anything uses it, or refused; the default file system
+    // exists once it is initialised; all its fields are plain
     // values, and ours is leaked, so that SQLite may keep it.
     unsafe {
+        // Nobody asks how much memory SQLite has, which it would count under a lock. Refused, and of no
+        // account, where somebody was quicker to make it ready.
+        ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int);
         let initialised = ffi::sqlite3_initialize();
         let system = ffi::sqlite3_vfs_find(std::ptr::null());
         let (ffi::SQLITE_OK, false) = (initialised, system.is_null()) else { return ffi::SQLITE_ERROR };
+        whereabouts::watch_opens(system);
         let mut ours = std::ptr::read(system);
-        let room = Layer::<Gathered>::SIZE.max(Layer::<ReadAhead>::SIZE);
+        let room = Layer::<Log>::SIZE.max(Layer::<Database>::SIZE);
         let Ok(room) = c_int::try_from(room) else { return ffi::SQLITE_ERROR };
         ours.szOsFile += room;
         ours.zName = NAME.as_ptr();
@@ -53,9 +66,20 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite gives the room that `register` asked for.
     unsafe {
         if flags & ffi::SQLITE_OPEN_WAL != 0 {
-            open_layered::<Gathered>(name, file, flags, out_flags, &log::METHODS)
+            let outcome = open_layered::<Log>(name, file, flags, out_flags, &log::METHODS);
+            if outcome == ffi::SQLITE_OK {
+                // SQLite opens a log under the name that it made for it, beside the file that it is of.
+                Layer::<Log>::state(file).belongs_to(ffi::sqlite3_database_file_object(name));
+            }
+            outcome
         } else if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 {
-            open_layered::<ReadAhead>(name, file, flags, out_flags, &ahead::METHODS)
+            let (outcome, whereabouts) = Whereabouts::learn(|| {
+                open_layered::<Database>(name, file, flags, out_flags, &database::METHODS)
+            });
+            if outcome == ffi::SQLITE_OK {
+                Layer::<Database>::state(file).whereabouts = whereabouts;
+            }
+            outcome
         } else {
             open_system(name, file, flags, out_flags)
         }
