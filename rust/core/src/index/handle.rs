@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::entry::Entry;
-use super::list::{self, ListError, Page, Query};
+use super::list::{self, ListError, Page, Query, Row};
 use super::name::MIRROR;
 use super::read::Found;
 use super::reconcile::{self, Options, Progress, Report};
@@ -214,20 +214,23 @@ impl Index {
         Ok((page, unreadable))
     }
 
-    /// The row of one session by the key of its entry, as a listing shows it.
+    /// The row of one session by the key of its entry, as a listing shows it; an error where the entry
+    /// cannot be decoded, which the next reconcile mends.
     pub fn get(&self, file: &str) -> Result<Option<Vec<u8>>> {
-        self.query("read", |connection| list::row(connection, file))
+        let row = self.query("read", |connection| list::row(connection, file))?;
+        Ok(self.shown([row])?.pop())
     }
 
     /// The row of the session of exactly that name, the first by file where several have it.
     pub fn named(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.query("read", |connection| {
+        let found = self.query("read", |connection| {
             let file: Option<String> = connection
                 .prepare_cached("SELECT file FROM amber_entry WHERE name = ?1 ORDER BY file LIMIT 1")?
                 .query_row([name], |row| row.get(0))
                 .optional()?;
-            Ok(rows(connection, file.as_slice())?.pop())
-        })
+            rows(connection, file.as_slice())
+        })?;
+        Ok(self.shown(found)?.pop())
     }
 
     /// The files that cannot be read, by path, with the reason.
@@ -255,7 +258,7 @@ impl Index {
 
     /// The rows of the sessions that were forked from one, the oldest first.
     pub fn children(&self, file: &str) -> Result<Vec<Vec<u8>>> {
-        self.query("list", |connection| {
+        let found = self.query("list", |connection| {
             let files: Vec<String> = connection
                 .prepare_cached(
                     "SELECT c.file FROM amber_entry p JOIN amber_entry c ON c.parent = p.session \
@@ -264,12 +267,13 @@ impl Index {
                 .query_map([file], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             rows(connection, &files)
-        })
+        })?;
+        self.shown(found)
     }
 
     /// The row of the session that one was forked from, where it is listed.
     pub fn parent(&self, file: &str) -> Result<Option<Vec<u8>>> {
-        self.query("list", |connection| {
+        let found = self.query("list", |connection| {
             let parent: Option<String> = connection
                 .prepare_cached(
                     "SELECT p.file FROM amber_entry c JOIN amber_entry p ON p.session = c.parent \
@@ -277,8 +281,27 @@ impl Index {
                 )?
                 .query_row([file], |row| row.get(0))
                 .optional()?;
-            Ok(rows(connection, parent.as_slice())?.pop())
-        })
+            rows(connection, parent.as_slice())
+        })?;
+        Ok(self.shown(found)?.pop())
+    }
+
+    /// The rows that there are. One that cannot be decoded is an error, and read again by the next
+    /// reconcile.
+    fn shown(&self, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Vec<u8>>> {
+        let mut shown = Vec::new();
+        for row in rows {
+            match row {
+                Row::Shown(row) => shown.push(row),
+                Row::Missing => {}
+                Row::Lost(file) => {
+                    let lost = Error::damaged(self.path(), format!("entries[{file}]"), DAMAGED);
+                    reconcile::read_again(&self.sidecar, &[file])?;
+                    return Err(lost);
+                }
+            }
+        }
+        Ok(shown)
     }
 
     /// Counts over all sessions, under the peer's names.
@@ -297,8 +320,7 @@ impl Index {
         }
         let ready = Ready::of(entry);
         self.sidecar.write("write", |connection| {
-            write::put_one(connection, &ready, None)
-                .map_err(|source| translate(self.path(), "write", &source))
+            write::put_one(connection, ready, None).map_err(|source| translate(self.path(), "write", &source))
         })
     }
 
@@ -330,12 +352,8 @@ impl Index {
     }
 }
 
-fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Vec<u8>>> {
-    let mut found = Vec::with_capacity(files.len());
-    for file in files {
-        found.extend(list::row(connection, file)?);
-    }
-    Ok(found)
+fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Row>> {
+    files.iter().map(|file| list::row(connection, file)).collect()
 }
 
 /// A session's file below a directory, as the walk would have found it.
@@ -355,5 +373,6 @@ fn found(directory: &Path, file: &Path) -> Result<Found> {
     } else {
         return Err(outside());
     };
-    Ok(Found { filename, path, file: file.to_owned(), print: Fingerprint::of(file)? })
+    let print = Fingerprint::of(file)?;
+    Ok(Found { filename, path, file: file.to_owned(), print, is_quiet: false, has_artifacts: true })
 }
