@@ -94,6 +94,11 @@ pub fn put(
     texts: &mut Texts,
     is_fresh: bool,
 ) -> rusqlite::Result<()> {
+    const PUT: &str = "INSERT INTO entries (key, value) VALUES (?1, ?2) \
+                       ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+    // `FAIL` in place of `ABORT` spares a journal of the statement, into which the triggers would have
+    // SQLite copy every page that it touches.
+    const FRESH: &str = "INSERT OR FAIL INTO entries (key, value) VALUES (?1, ?2)";
     let entry = &ready.entry;
     let key = entry.filename.as_bytes();
     let known = if is_fresh { None } else { search_rowid(connection, key)? };
@@ -102,12 +107,7 @@ pub fn put(
         None => (name_peer_text(connection, &entry.filename)?, true),
     };
     let value = codec::seal(ENTRIES, key, &entry.pack(peer.0));
-    connection
-        .prepare_cached(
-            "INSERT INTO entries (key, value) VALUES (?1, ?2) \
-             ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-        )?
-        .execute((key, value))?;
+    connection.prepare_cached(if is_fresh { FRESH } else { PUT })?.execute((key, value))?;
     let ours = put_private(connection, entry, is_fresh)?;
     put_file(connection, &entry.extra.path, print, Some(ours.0), None)?;
     if !is_fresh {
@@ -163,11 +163,10 @@ fn put_file(
     entry: Option<i64>,
     reason: Option<&str>,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO amber_file (path, print, entry, reason) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((path, print::pack(print), entry, reason))?;
+    // Replacing is quicker, but for the journal that each such statement takes.
+    const PUT: &str = "INSERT INTO amber_file (path, print, entry, reason) VALUES (?1, ?2, ?3, ?4) \
+                       ON CONFLICT(path) DO UPDATE SET print = ?2, entry = ?3, reason = ?4";
+    connection.prepare_cached(PUT)?.execute((path, print::pack(print), entry, reason))?;
     Ok(())
 }
 
@@ -365,7 +364,7 @@ fn remove_peer_text(connection: &Connection, rowid: i64) -> rusqlite::Result<()>
 
 /// Writes the typed row and the agents of an entry; returns the row's id and whether it is new.
 fn put_private(connection: &Connection, entry: &Entry, is_new: bool) -> rusqlite::Result<(i64, bool)> {
-    const PUT: &str = "INSERT INTO amber_entry (file, active, created, name, status, type, node, format, \
+    const PUT: &str = "INSERT OR FAIL INTO amber_entry (file, active, created, name, status, type, node, format, \
                        session, parent, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     const UPDATE: &str = "UPDATE amber_entry SET active = ?2, created = ?3, name = ?4, status = ?5, type = ?6, \
                           node = ?7, format = ?8, session = ?9, parent = ?10, extra = ?11 WHERE file = ?1";
