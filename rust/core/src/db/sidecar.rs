@@ -176,6 +176,13 @@ pub fn companions(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     })
 }
 
+/// What moves with every write: of other connections, and of this one.
+pub fn changes(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let others = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    let own = connection.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?;
+    Ok((others, own))
+}
+
 /// Whether the file may only be read, though it was asked for in both ways.
 pub fn is_readonly(connection: &Connection) -> rusqlite::Result<bool> {
     connection.is_readonly("main")

@@ -14,6 +14,7 @@ use super::sidecar::Sidecar;
 use super::threads::Threads;
 use super::usage::directory_size;
 use super::write::{self, Ready, Texts};
+use crate::db::sidecar::changes;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 
@@ -147,7 +148,7 @@ impl Writer<'_, '_> {
             let fault = fault(sidecar);
             let is_fresh = match fresh {
                 None => is_empty(connection),
-                Some(known) => state(connection).map(|found| found == *known),
+                Some(known) => changes(connection).map(|found| found == *known),
             };
             let is_fresh = is_fresh.map_err(&fault)?;
             let (mut texts, mut done, began) = (Texts::default(), 0, Instant::now());
@@ -161,7 +162,7 @@ impl Writer<'_, '_> {
                 run = if is_full { None } else { incoming.next() };
             }
             texts.write(connection).map_err(&fault)?;
-            *fresh = Some(if is_fresh { state(connection).map_err(&fault)? } else { (-1, -1) });
+            *fresh = Some(if is_fresh { changes(connection).map_err(&fault)? } else { (-1, -1) });
             Ok(done)
         })
     }
@@ -177,12 +178,6 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
                        AND NOT EXISTS (SELECT 1 FROM amber_entry) AND NOT EXISTS (SELECT 1 FROM amber_file) \
                        AND NOT EXISTS (SELECT 1 FROM amber_changed)";
     connection.query_row(ANY, [], |row| row.get(0))
-}
-
-fn state(connection: &Connection) -> rusqlite::Result<State> {
-    let others = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    let own = connection.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?;
-    Ok((others, own))
 }
 
 /// The packed fingerprint that is known of a path.
