@@ -1,5 +1,5 @@
-"""Directories of many session files, made quickly: each is a copy of one of a few real ones that
-then got an id, a title, a time and a message of its own.
+"""Directories of many session files, made quickly: each is a copy of one of a few real ones in
+which an id, times and messages of its own were put in the place of others of the same length.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from amberlog._core import seal
 from benches.workload import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    Stored = Callable[[str, str, object], bytes]
+    Values = Mapping[tuple[str, str], object]
 
 Maker = Literal["ours", "peers"]
 
 COMMON_WORD = "please"
+STATUSES = ("paused", "paused", "completed", "crashed")
 RARE_EVERY = 500
 _FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "kohaku" / "sessions_dir.tar.gz"
 _HEADER = bytes.fromhex("894b010400000000564b")
@@ -44,10 +48,10 @@ def make(directory: Path, count: int, maker: Maker) -> None:
     source = _ours(template) if maker == "ours" else _peers(template)
     stored = seal if maker == "ours" else _bare
     rng = random.Random(SEED)
+    moulds = [Mould(source, template / f"{status}.kohakutr", status, stored) for status in STATUSES]
     for number in range(count):
         path = directory / f"s{number:06d}.kohakutr"
-        shutil.copyfile(source, path)
-        _make_distinct(path, number, rng, stored)
+        path.write_bytes(rng.choice(moulds).cast(_values(number, rng)))
     shutil.rmtree(template)
 
 
@@ -77,30 +81,55 @@ def _bare(table: str, key: str, value: object) -> bytes:
     return _HEADER + packed
 
 
-def _make_distinct(
-    path: Path, number: int, rng: random.Random, stored: Callable[[str, str, object], bytes]
-) -> None:
-    words = " ".join(f"word{rng.randrange(5000)}" for _ in range(8))
-    rare = f" zebra{number // RARE_EVERY}" if number % RARE_EVERY == 0 else ""
-    said = f"{COMMON_WORD} look at the {words}{rare}"
+def _values(number: int, rng: random.Random) -> Values:
+    """Returns what a session says of itself, as long as any other's."""
+    words = [f"word{rng.randrange(5000):04d}" for _ in range(8)]
+    if number % RARE_EVERY == 0:
+        words[-1] = f"zebra{number // RARE_EVERY}".ljust(len(words[-1]))
+    said = " ".join(words)
     active = _BEGAN + timedelta(seconds=rng.randrange(10**7))
-    meta: dict[str, object] = {
-        "session_id": f"session-{number}",
-        "last_active": active.isoformat(),
-        "created_at": (active - timedelta(hours=1)).isoformat(),
-        "status": rng.choice(["paused", "paused", "completed", "crashed"]),
+    return {
+        ("meta", "session_id"): f"session-{number:06d}",
+        ("meta", "last_active"): active.isoformat(),
+        ("meta", "created_at"): (active - timedelta(hours=1)).isoformat(),
+        ("conversation", "alice"): [
+            {"role": "user", "content": f"{COMMON_WORD} look at the {said}"},
+            {"role": "assistant", "content": f"I looked at {said}."},
+        ],
     }
-    messages = [
-        {"role": "user", "content": said},
-        {"role": "assistant", "content": f"I looked at {words}."},
-    ]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA synchronous=OFF")
-        connection.executemany(
-            _PUT.format("meta"),
-            [(key.encode(), stored("meta", key, value)) for key, value in meta.items()],
-        )
-        connection.execute(
-            _PUT.format("conversation"),
-            (b"alice", stored("conversation", "alice", messages)),
-        )
+
+
+class Mould:
+    """A real session, and where in its bytes lies what makes others of it."""
+
+    def __init__(self, source: Path, target: Path, status: str, stored: Stored) -> None:
+        shutil.copyfile(source, target)
+        values = _values(0, random.Random(SEED))
+        rows = [(table, key, stored(table, key, value)) for (table, key), value in values.items()]
+        rows.append(("meta", "status", stored("meta", "status", status)))
+        with closing(sqlite3.connect(target)) as connection, connection:
+            for table, key, value in rows:
+                connection.execute(_PUT.format(table), (key.encode(), value))
+        self._stored = stored
+        self._bytes = target.read_bytes()
+        self._places = {
+            (table, key): (self._place(value), len(value)) for table, key, value in rows[:-1]
+        }
+
+    def _place(self, value: bytes) -> int:
+        if self._bytes.count(value) != 1:
+            msg = "a value that does not lie in one place of the file"
+            raise ValueError(msg)
+        return self._bytes.index(value)
+
+    def cast(self, values: Values) -> bytes:
+        """Returns the file with other values."""
+        file = bytearray(self._bytes)
+        for (table, key), value in values.items():
+            place, length = self._places[table, key]
+            found = self._stored(table, key, value)
+            if len(found) != length:
+                msg = f"{table}[{key}] has another length"
+                raise ValueError(msg)
+            file[place : place + length] = found
+        return bytes(file)

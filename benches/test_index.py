@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 import pytest
 
-from amberlog import SessionIndex
+from amberlog import SessionIndex, SessionIndexHook, SessionStore
 from amberlog.index import SIDECAR_NAME, reconcile
 from benches.contestants import OURS, PEER
 from benches.directory import COMMON_WORD, make
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("default")
 
-# `long` takes a quarter of an hour, most of it to make the files.
+# `long` needs eight gigabytes of disk, and with the peer a quarter of an hour.
 COUNTS = {"smoke": (30,), "quick": (1_000,), "full": (1_000, 10_000), "long": (100_000,)}
 ROUNDS = 3
 _PEER_INDEX = "kohakuterrarium.studio.persistence.session_index"
@@ -154,6 +156,72 @@ def test_search(
     _measured(
         benchmark, index_name, files, what, lambda index: index.list(search=word, sort="relevance")
     )
+
+
+_MEASURE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from amberlog import SessionIndex
+from amberlog.index import reconcile
+directory = Path(sys.argv[1])
+with SessionIndex.open(directory) as index:
+    reconcile(index, directory)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_of_a_bootstrap(benchmark: Benchmark, files: tuple[str, Path], count: int) -> None:
+    maker, directory = files
+    _remove(directory)
+    benchmark.group = f"index {count} sessions of {maker} in a new process"
+    command = [sys.executable, "-c", _MEASURE_MEMORY, str(directory)]
+    peaks: list[float] = []
+
+    def run() -> None:
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        peaks.append(int(done.stdout) / 1024)
+
+    benchmark.pedantic(run, setup=None, rounds=1)
+
+    benchmark.extra_info["peak_megabytes"] = max(peaks)
+
+
+HOOKED = {"smoke": (20,), "quick": (1_000,)}.get(
+    os.environ.get("AMBERLOG_BENCH", "full"), (1_000, 20_000)
+)
+
+
+@pytest.mark.parametrize("is_hooked", [False, True], ids=["alone", "with a hook"])
+@pytest.mark.parametrize("events", HOOKED)
+def test_append_with_a_hook(
+    benchmark: Benchmark, places: Callable[[], Path], events: int, *, is_hooked: bool
+) -> None:
+    benchmark.group = f"append to {events} events, with and without a hook"
+    content = {"content": "The server refused the connection; we try again. " * 6}
+    opened: list[tuple[SessionStore, SessionIndex]] = []
+
+    def begin() -> None:
+        while opened:
+            store, index = opened.pop()
+            store.close()
+            index.close()
+        directory = places()
+        store, index = SessionStore(directory / "s.kohakutr"), SessionIndex.open(directory)
+        store.append_events("alice", [("text_chunk", content)] * events)
+        if is_hooked:
+            SessionIndexHook(store, index)
+        opened.append((store, index))
+
+    def run() -> None:
+        store, _ = opened[-1]
+        for _ in range(1_000):
+            store.append_event("alice", "text_chunk", content)
+
+    benchmark.pedantic(run, setup=begin, rounds=ROUNDS * 3)
+
+    for store, index in opened:
+        store.close()
+        index.close()
 
 
 def test_bare_stats(benchmark: Benchmark, files: tuple[str, Path], count: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog import get_session_index_default
+from amberlog import SessionDamagedError, get_session_index_default
 from amberlog.index import close_session_index, refresh
 from support.children import environment
 from support.independent import HEADER
@@ -245,3 +245,27 @@ def test_an_entry_that_cannot_be_decoded_is_reported_and_read_again(
         assert [one.path for one in page.unreadable] == ["s001.kohakutr"]
         assert "damaged" in page.unreadable[0].reason
     assert (len(afterwards.rows), afterwards.total, afterwards.unreadable) == (3, 3, ())
+
+
+@pytest.mark.parametrize("stored_as", ["BLOB", "TEXT"])
+def test_an_entry_that_cannot_be_decoded_is_an_error_until_it_is_read_again(
+    tmp_path: Path, stored_as: str
+) -> None:
+    many(tmp_path, 3)
+    index = get_session_index_default(tmp_path)
+    key = b"s001.kohakutr"
+    with closing(sqlite3.connect(tmp_path / SIDECAR)) as connection, connection:
+        stored = connection.execute("SELECT value FROM entries WHERE key = ?", [key]).fetchone()[0]
+        rotten = stored[:12] + bytes(len(stored) - 22) + stored[-10:]
+        value = rotten if stored_as == "BLOB" else "no entry"
+        connection.execute("UPDATE entries SET value = ? WHERE key = ?", [value, key])
+
+    for _ in range(2):
+        with pytest.raises(SessionDamagedError, match=r"s001\.kohakutr"):
+            index.get("s001.kohakutr")
+    refresh(index, tmp_path)
+
+    found = index.get("s001.kohakutr")
+    assert found is not None
+    assert found["name"] == "s001"
+    assert index.get("s009.kohakutr") is None

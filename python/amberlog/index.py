@@ -152,7 +152,12 @@ class SessionIndex:
         return self.list(search=query, sort="relevance", limit=limit, offset=offset)
 
     def get(self, filename: str) -> dict[str, object] | None:
-        """Returns the row of one session; None when it is not listed."""
+        """Returns the row of one session; None when it is not listed.
+
+        Raises:
+            SessionDamagedError: The index's entry of it cannot be decoded. The next reconcile reads
+                the session again.
+        """
         return self._index.get(filename)
 
     def named(self, name: str) -> dict[str, object] | None:

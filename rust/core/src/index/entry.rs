@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::codec::Value;
 use crate::codec::msgpack::{
-    put_bool, put_f64, put_i64, put_list_header, put_map_header, put_nil, put_str, put_value,
+    Reader, Token, put_bool, put_f64, put_i64, put_list_header, put_map_header, put_nil, put_str, put_value,
 };
 use crate::db::sidecar::SEARCH_COLUMNS;
 
@@ -100,18 +100,51 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// The extra fields as pairs of a map, in the order of [`Extra::COUNT`] keys.
-    pub fn pack(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(160);
-        put_map_header(&mut out, Self::COUNT);
-        self.put_pairs(&mut out);
+    /// The extra fields of the entry `file` as a list, which [`Extra::unpack`] reads.
+    pub fn pack(&self, file: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        put_list_header(&mut out, 7);
+        if self.path == file {
+            put_nil(&mut out);
+        } else {
+            put_str(&mut out, &self.path);
+        }
+        put_str(&mut out, &self.session_id);
+        for number in [self.event_count, self.total_tokens, self.wal_size, self.artifact_size] {
+            put_i64(&mut out, number);
+        }
+        put_str(&mut out, &self.damage);
         out
+    }
+
+    /// Reads what [`Extra::pack`] wrote; what is missing is empty.
+    pub fn unpack(file: &str, packed: &[u8]) -> Self {
+        let mut reader = Reader::new(packed);
+        let mut next = |is_there: bool| if is_there { reader.token().ok() } else { None };
+        let is_list = matches!(next(true), Some(Token::List(_)));
+        let mut text = |or: &str| match next(is_list) {
+            Some(Token::Str(text)) => text.to_owned(),
+            _ => or.to_owned(),
+        };
+        let (path, session_id) = (text(file), text(""));
+        let mut number = || match next(is_list) {
+            Some(Token::Int(number)) => number,
+            Some(Token::UInt(number)) => i64::try_from(number).unwrap_or(i64::MAX),
+            _ => 0,
+        };
+        let (event_count, total_tokens, wal_size, artifact_size) = (number(), number(), number(), number());
+        let damage = match next(is_list) {
+            Some(Token::Str(text)) => text.to_owned(),
+            _ => String::new(),
+        };
+        Self { path, session_id, event_count, total_tokens, wal_size, artifact_size, damage }
     }
 
     /// How many extra fields there are.
     pub const COUNT: usize = 7;
 
-    fn put_pairs(&self, out: &mut Vec<u8>) {
+    /// Writes the fields as pairs of a map.
+    pub fn put_pairs(&self, out: &mut Vec<u8>) {
         for (key, text) in [("path", &self.path), ("session_id", &self.session_id), ("damage", &self.damage)]
         {
             put_str(out, key);
@@ -128,7 +161,7 @@ impl Extra {
         }
     }
 
-    /// Reads what [`Extra::pack`] wrote; what is missing is empty.
+    /// Reads the fields that a caller gives; what is missing is empty.
     pub fn of(value: &Value) -> Self {
         let number = |key: &str| value.get(key).and_then(Value::as_i64).unwrap_or(0);
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -109,7 +109,8 @@ fn step(directory: &Path, path: &str, known: Standing) -> Result<Option<Step>> {
         None if is_plain => path.to_owned(),
         None => return Ok(None),
     };
-    Ok(Some(Step::Read(Found { filename, path: path.to_owned(), file, print })))
+    let found = Found { filename, path: path.to_owned(), file, print, is_quiet: false, has_artifacts: true };
+    Ok(Some(Step::Read(found)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::entry::Entry;
 use super::follow;
-use super::list::{self, ListError, Page, Query};
+use super::list::{self, ListError, Page, Query, Row};
 use super::name::MIRROR;
 use super::read::{self, Found};
 use super::reconcile::{self, Options, Progress, Report};
@@ -226,20 +226,23 @@ impl Index {
         Ok((page, unreadable))
     }
 
-    /// The row of one session by the key of its entry, as a listing shows it.
+    /// The row of one session by the key of its entry, as a listing shows it; an error where the entry
+    /// cannot be decoded, which the next reconcile mends.
     pub fn get(&self, file: &str) -> Result<Option<Vec<u8>>> {
-        self.query("read", |connection| list::row(connection, file))
+        let row = self.query("read", |connection| list::row(connection, file))?;
+        Ok(self.shown([row])?.pop())
     }
 
     /// The row of the session of exactly that name, the first by file where several have it.
     pub fn named(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.query("read", |connection| {
+        let found = self.query("read", |connection| {
             let file: Option<String> = connection
                 .prepare_cached("SELECT file FROM amber_entry WHERE name = ?1 ORDER BY file LIMIT 1")?
                 .query_row([name], |row| row.get(0))
                 .optional()?;
-            Ok(rows(connection, file.as_slice())?.pop())
-        })
+            rows(connection, file.as_slice())
+        })?;
+        Ok(self.shown(found)?.pop())
     }
 
     /// The files that cannot be read, by path, with the reason.
@@ -267,7 +270,7 @@ impl Index {
 
     /// The rows of the sessions that were forked from one, the oldest first.
     pub fn children(&self, file: &str) -> Result<Vec<Vec<u8>>> {
-        self.query("list", |connection| {
+        let found = self.query("list", |connection| {
             let files: Vec<String> = connection
                 .prepare_cached(
                     "SELECT c.file FROM amber_entry p JOIN amber_entry c ON c.parent = p.session \
@@ -276,12 +279,13 @@ impl Index {
                 .query_map([file], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             rows(connection, &files)
-        })
+        })?;
+        self.shown(found)
     }
 
     /// The row of the session that one was forked from, where it is listed.
     pub fn parent(&self, file: &str) -> Result<Option<Vec<u8>>> {
-        self.query("list", |connection| {
+        let found = self.query("list", |connection| {
             let parent: Option<String> = connection
                 .prepare_cached(
                     "SELECT p.file FROM amber_entry c JOIN amber_entry p ON p.session = c.parent \
@@ -289,8 +293,27 @@ impl Index {
                 )?
                 .query_row([file], |row| row.get(0))
                 .optional()?;
-            Ok(rows(connection, parent.as_slice())?.pop())
-        })
+            rows(connection, parent.as_slice())
+        })?;
+        Ok(self.shown(found)?.pop())
+    }
+
+    /// The rows that there are. One that cannot be decoded is an error, and read again by the next
+    /// reconcile.
+    fn shown(&self, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Vec<u8>>> {
+        let mut shown = Vec::new();
+        for row in rows {
+            match row {
+                Row::Shown(row) => shown.push(row),
+                Row::Missing => {}
+                Row::Lost(file) => {
+                    let lost = Error::damaged(self.path(), format!("entries[{file}]"), DAMAGED);
+                    reconcile::read_again(&self.sidecar, &[file])?;
+                    return Err(lost);
+                }
+            }
+        }
+        Ok(shown)
     }
 
     /// Counts over all sessions, under the peer's names.
@@ -309,8 +332,7 @@ impl Index {
         }
         let ready = Ready::of(entry);
         self.sidecar.write("write", |connection| {
-            write::put_one(connection, &ready, None)
-                .map_err(|source| translate(self.path(), "write", &source))
+            write::put_one(connection, ready, None).map_err(|source| translate(self.path(), "write", &source))
         })
     }
 
@@ -349,12 +371,8 @@ pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
     list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 
-fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Vec<u8>>> {
-    let mut found = Vec::with_capacity(files.len());
-    for file in files {
-        found.extend(list::row(connection, file)?);
-    }
-    Ok(found)
+fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Row>> {
+    files.iter().map(|file| list::row(connection, file)).collect()
 }
 
 /// A session's file below a directory, as the walk would have found it.
@@ -374,5 +392,6 @@ fn found(directory: &Path, file: &Path) -> Result<Found> {
     } else {
         return Err(outside());
     };
-    Ok(Found { filename, path, file: file.to_owned(), print: Fingerprint::of(file)? })
+    let print = Fingerprint::of(file)?;
+    Ok(Found { filename, path, file: file.to_owned(), print, is_quiet: false, has_artifacts: true })
 }

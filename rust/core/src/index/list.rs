@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::cursor::{Cursor, Place};
 use super::entry::{Entry, Extra, SEARCH_ROWID};
+use super::write::DAMAGED;
 use crate::codec::msgpack::{Reader, Token, put_map_header, put_nil, put_str};
 use crate::codec::{self, Stored, msgpack};
 use crate::error::{Error, Result};
@@ -262,7 +263,7 @@ fn page(
     let mut stored = connection.prepare_cached(STORED)?;
     for (file, _, extra) in found {
         let value: Option<Vec<u8>> = stored.query_row([file.as_bytes()], |row| row.get(0)).optional()?;
-        match value.map(|value| row_of(&file, &value, &extra)) {
+        match value.map(|value| row_of(&file, &value, Some(&extra))) {
             Some(Some(row)) => rows.push(row),
             Some(None) => lost.push(file),
             // Somebody else has removed it; the next reconcile takes that over.
@@ -310,38 +311,55 @@ fn statement(query: &Query, way: &Way, filters: &Filters) -> (String, Option<Sql
     (sql, words)
 }
 
-/// The row of one session as a listing shows it; `None` where there is none.
-pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Option<Vec<u8>>> {
-    let found: Option<(Vec<u8>, Vec<u8>)> = connection
-        .prepare_cached(
-            "SELECT CAST(p.value AS BLOB), e.extra FROM entries p LEFT JOIN amber_entry e ON e.file = ?2 WHERE p.key = ?1",
-        )?
-        .query_row((file.as_bytes(), file), |row| {
-            Ok((row.get(0)?, row.get::<_, Option<_>>(1)?.unwrap_or_default()))
-        })
+/// What the index holds of one session.
+#[derive(Debug)]
+pub enum Row {
+    /// Nothing.
+    Missing,
+    /// The row that a listing shows.
+    Shown(Vec<u8>),
+    /// An entry that cannot be decoded, or could not before it was dropped; by its key.
+    Lost(String),
+}
+
+/// The row of one session as a listing shows it.
+pub fn row(connection: &Connection, file: &str) -> rusqlite::Result<Row> {
+    const FIND: &str = "SELECT CAST(p.value AS BLOB), e.extra FROM entries p \
+                        LEFT JOIN amber_entry e ON e.file = ?2 WHERE p.key = ?1";
+    const DROPPED: &str = "SELECT EXISTS (SELECT 1 FROM amber_file WHERE path = ?1 AND reason = ?2)";
+    let found: Option<(Vec<u8>, Option<Vec<u8>>)> = connection
+        .prepare_cached(FIND)?
+        .query_row((file.as_bytes(), file), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    Ok(found.and_then(|(stored, extra)| row_of(file, &stored, &extra)))
+    let lost = || Row::Lost(file.to_owned());
+    if let Some((stored, extra)) = found {
+        return Ok(row_of(file, &stored, extra.as_deref()).map_or_else(lost, Row::Shown));
+    }
+    let is_dropped: bool =
+        connection.prepare_cached(DROPPED)?.query_row((file, DAMAGED), |row| row.get(0))?;
+    Ok(if is_dropped { lost() } else { Row::Missing })
 }
 
 /// The row that an entry would be shown as.
 pub fn row_of_entry(entry: &Entry) -> Option<Vec<u8>> {
-    shown(&entry.pack(0), &entry.extra.pack())
+    shown(&entry.pack(0), &entry.extra)
 }
 
 const STORED: &str = "SELECT CAST(value AS BLOB) FROM entries WHERE key = ?1";
 
-fn row_of(file: &str, stored: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
+fn row_of(file: &str, stored: &[u8], extra: Option<&[u8]>) -> Option<Vec<u8>> {
+    let extra = extra.map_or_else(Extra::default, |extra| Extra::unpack(file, extra));
     match codec::open("entries", file.as_bytes(), stored) {
-        Ok(Stored::Object(body)) => shown(&body, extra),
+        Ok(Stored::Object(body)) => shown(&body, &extra),
         _ => None,
     }
 }
 
 /// Joins the peer's fields, ours, and why the session does not run, without decoding them.
-fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
+fn shown(body: &[u8], extra: &Extra) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
     let Ok(Token::Map(count)) = reader.token() else { return None };
-    let mut pairs = Vec::with_capacity(body.len() + extra.len() + 32);
+    let mut pairs = Vec::with_capacity(body.len() + 256);
     let mut shown = 0;
     let mut lifecycle = None;
     for _ in 0..count {
@@ -356,18 +374,14 @@ fn shown(body: &[u8], extra: &[u8]) -> Option<Vec<u8>> {
             shown += 1;
         }
     }
-    let blank = if extra.is_empty() { Extra::default().pack() } else { Vec::new() };
-    let extra = if extra.is_empty() { &blank } else { extra };
-    let mut behind = Reader::new(extra);
-    let Ok(Token::Map(more)) = behind.token() else { return None };
-    pairs.extend_from_slice(extra.get(behind.position()..)?);
+    extra.put_pairs(&mut pairs);
     put_str(&mut pairs, "stop_reason");
     match lifecycle.and_then(stop_reason) {
         Some(reason) => put_str(&mut pairs, reason),
         None => put_nil(&mut pairs),
     }
     let mut out = Vec::with_capacity(pairs.len() + 4);
-    put_map_header(&mut out, shown + more + 1);
+    put_map_header(&mut out, shown + Extra::COUNT + 1);
     out.append(&mut pairs);
     Some(out)
 }

@@ -36,6 +36,10 @@ pub struct Found {
     pub file: PathBuf,
     /// Its state when it was looked at, before it is read.
     pub print: Fingerprint,
+    /// Whether neither a log nor a journal lay beside it then.
+    pub is_quiet: bool,
+    /// Whether it may have artifacts.
+    pub has_artifacts: bool,
 }
 
 /// Reads the entry of one bundle, without writing to it or beside it.
@@ -66,7 +70,7 @@ pub fn entry(found: &Found) -> Result<Entry> {
 }
 
 fn from_pages(found: &Found) -> Result<Entry, Trouble> {
-    let pages = Pages::open(&found.file)?;
+    let pages = if found.is_quiet { Pages::open_quiet(&found.file)? } else { Pages::open(&found.file)? };
     let built = build(found, &pages);
     if matches!(built, Err(Trouble::Pages(_))) {
         return built;
@@ -406,7 +410,14 @@ mod tests {
     fn found(file: &Path) -> Found {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let print = Fingerprint::of(file).unwrap();
-        Found { filename: name.clone(), path: name, file: file.to_owned(), print }
+        Found {
+            filename: name.clone(),
+            path: name,
+            file: file.to_owned(),
+            print,
+            is_quiet: false,
+            has_artifacts: true,
+        }
     }
 
     fn through_sqlite(found: &Found) -> Entry {

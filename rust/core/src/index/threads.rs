@@ -20,6 +20,11 @@ impl Threads {
         Self { count: wanted.unwrap_or_else(available), pool: OnceLock::new() }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// The threads; `None` where one is enough, or the system gives no more.
     pub fn pool(&self) -> Option<&ThreadPool> {
         let make = || {

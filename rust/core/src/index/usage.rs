@@ -49,7 +49,8 @@ pub fn disk_usage(directory: &Path) -> Result<Value> {
     for found in &walked.found {
         sessions += found.print.size;
         let size = |path: &PathBuf| path.symlink_metadata().map_or(0, |found| found.len());
-        sessions += companions(&found.file).skip(1).take(2).map(|path| size(&path)).sum::<u64>();
+        sessions +=
+            companions(&directory.join(&found.path)).skip(1).take(2).map(|path| size(&path)).sum::<u64>();
         let mtime = found.print.mtime_ns;
         ages = Some(ages.map_or((mtime, mtime), |(oldest, newest)| (oldest.min(mtime), newest.max(mtime))));
     }

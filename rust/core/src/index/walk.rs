@@ -1,7 +1,7 @@
 //! What lies in a session directory: every session's file with its fingerprint, and the names that
 //! look like one and are none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -15,6 +15,7 @@ use super::name::{MIRROR, rank, stem};
 use super::read::Found;
 use super::threads::Threads;
 use crate::error::{Error, Result};
+use crate::files::artifact::artifacts_dir;
 use crate::files::fingerprint::Fingerprint;
 
 /// So few files are looked at sooner than threads are woken.
@@ -24,10 +25,47 @@ const FEW: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Walk {
     /// The file that stands for each session, by path.
-    pub found: Vec<Found>,
+    pub found: Vec<Sight>,
     /// What is called like a session and is none, by path, with the reason.
     pub odd: Vec<(String, String)>,
 }
+
+/// A session's file as a look found it: no more than tells whether it must be read.
+#[derive(Debug)]
+pub struct Sight {
+    /// Its path below the session directory.
+    pub path: String,
+    /// Its state.
+    pub print: Fingerprint,
+    /// Whether a session of the directory itself has the name of this one of the mirror.
+    is_shadowed: bool,
+    is_quiet: bool,
+    has_artifacts: bool,
+}
+
+impl Sight {
+    /// The key of its entry.
+    pub fn filename(&self) -> &str {
+        // The peer keys its entries by the bare name, which two directories may share.
+        let bare = self.path.strip_prefix(PREFIX).filter(|_| !self.is_shadowed);
+        bare.unwrap_or(&self.path)
+    }
+
+    /// The file, to be read.
+    pub fn found(&self, directory: &Path) -> Found {
+        Found {
+            filename: self.filename().to_owned(),
+            path: self.path.clone(),
+            file: directory.join(&self.path),
+            print: self.print,
+            is_quiet: self.is_quiet,
+            has_artifacts: self.has_artifacts,
+        }
+    }
+}
+
+/// Begins the paths of what lies in the mirror.
+const PREFIX: &str = "mirror/";
 
 /// Looks at a directory and at `mirror` in it. An error when either cannot be listed: a directory
 /// that cannot be read is not an empty one.
@@ -35,28 +73,55 @@ pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
     let mut walk = look(directory, "", threads)?;
     let mirror = directory.join(MIRROR);
     if mirror.is_dir() {
-        let mut of_mirror = look(&mirror, "mirror/", threads)?;
-        let taken: std::collections::HashSet<&str> =
-            walk.found.iter().map(|found| found.filename.as_str()).collect();
-        // The peer keys its entries by the bare name, which two directories may share.
+        let mut of_mirror = look(&mirror, PREFIX, threads)?;
+        let taken: HashSet<&str> = walk.found.iter().map(|found| found.path.as_str()).collect();
         for found in &mut of_mirror.found {
-            if taken.contains(found.filename.as_str()) {
-                found.filename.clone_from(&found.path);
-            }
+            found.is_shadowed = taken.contains(found.filename());
         }
         drop(taken);
         walk.found.append(&mut of_mirror.found);
         walk.odd.append(&mut of_mirror.odd);
+        walk.found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     }
-    walk.found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(walk)
 }
 
-/// What stands in one directory under names of sessions.
+/// What stands in one directory under names of sessions, and beside them.
+#[derive(Default)]
 struct Names {
+    /// In their order.
     sessions: Vec<String>,
-    logs: std::collections::HashSet<OsString>,
+    logs: HashSet<OsString>,
+    journals: HashSet<OsString>,
+    artifacts: HashSet<OsString>,
     undecodable: Vec<OsString>,
+}
+
+impl Names {
+    fn add(&mut self, bytes: &[u8]) {
+        let own = |name: &[u8]| OsStr::from_bytes(name).to_owned();
+        if let Some(name) = bytes.strip_suffix(b"-wal") {
+            self.logs.insert(own(name));
+        } else if let Some(name) = bytes.strip_suffix(b"-journal") {
+            self.journals.insert(own(name));
+        } else if bytes.ends_with(b".artifacts") {
+            self.artifacts.insert(own(bytes));
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(name) if rank(name).is_some() => self.sessions.push(name.to_owned()),
+            Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => self.undecodable.push(own(bytes)),
+            _ => {}
+        }
+    }
+
+    fn is_quiet(&self, name: &str) -> bool {
+        !self.logs.contains(OsStr::new(name)) && !self.journals.contains(OsStr::new(name))
+    }
+
+    fn has_artifacts(&self, name: &str) -> bool {
+        !self.artifacts.is_empty()
+            && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| self.artifacts.contains(own))
+    }
 }
 
 fn list(directory: &Path) -> Result<(File, Names)> {
@@ -64,67 +129,79 @@ fn list(directory: &Path) -> Result<(File, Names)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle =
         File::from(rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| fault(errno.into()))?);
-    let mut names =
-        Names { sessions: Vec::new(), logs: std::collections::HashSet::new(), undecodable: Vec::new() };
+    let mut names = Names::default();
     for entry in Dir::read_from(&handle).map_err(|errno| fault(errno.into()))? {
-        let entry = entry.map_err(|errno| fault(errno.into()))?;
-        let bytes = entry.file_name().to_bytes();
-        if let Some(name) = bytes.strip_suffix(b"-wal") {
-            names.logs.insert(OsStr::from_bytes(name).to_owned());
-            continue;
-        }
-        match std::str::from_utf8(bytes) {
-            Ok(name) if rank(name).is_some() => names.sessions.push(name.to_owned()),
-            Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => {
-                names.undecodable.push(OsStr::from_bytes(bytes).to_owned());
-            }
-            _ => {}
-        }
+        names.add(entry.map_err(|errno| fault(errno.into()))?.file_name().to_bytes());
     }
+    names.sessions.sort_unstable();
     Ok((handle, names))
 }
 
 fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
     let (handle, names) = list(directory)?;
-    let one = |name: &String| (name.clone(), print_of(&handle, directory, name, &names));
+    let one = |name: &String| -> Result<Sight, (String, String)> {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}{name}") };
+        match print_of(&handle, directory, name, &names) {
+            Ok((print, is_link)) => Ok(Sight {
+                path,
+                print,
+                is_shadowed: false,
+                // The log of a link lies beside what it leads to.
+                is_quiet: !is_link && names.is_quiet(name),
+                has_artifacts: names.has_artifacts(name),
+            }),
+            Err(reason) => Err((path, reason)),
+        }
+    };
     let pool = if names.sessions.len() > FEW { threads.pool() } else { None };
-    let looked: Vec<(String, Result<Fingerprint, String>)> = match pool {
+    let looked: Vec<_> = match pool {
         Some(pool) => pool.install(|| names.sessions.par_iter().with_min_len(64).map(one).collect()),
         None => names.sessions.iter().map(one).collect(),
     };
-    let mut walk = Walk::default();
-    let mut best: HashMap<String, (u64, String, Fingerprint)> = HashMap::with_capacity(looked.len());
-    for (name, print) in looked {
-        match print {
-            Ok(print) => {
-                let rank = rank(&name).unwrap_or(0);
-                let place = best.entry(stem(&name).to_owned());
-                let chosen = place.or_insert_with(|| (rank, name.clone(), print));
-                if rank > chosen.0 {
-                    *chosen = (rank, name, print);
-                }
-            }
-            Err(reason) if reason.is_empty() => {}
-            Err(reason) => walk.odd.push((format!("{prefix}{name}"), reason)),
+    let mut walk = Walk { found: Vec::with_capacity(looked.len()), odd: Vec::new() };
+    for sight in looked {
+        match sight {
+            Ok(sight) => walk.found.push(sight),
+            Err((_, reason)) if reason.is_empty() => {}
+            Err(odd) => walk.odd.push(odd),
         }
     }
-    for name in names.undecodable {
+    for name in &names.undecodable {
         walk.odd.push((format!("{prefix}{}", name.to_string_lossy()), "its name is not UTF-8".to_owned()));
     }
-    walk.found = best
-        .into_values()
-        .map(|(_, name, print)| Found {
-            file: directory.join(&name),
-            path: format!("{prefix}{name}"),
-            filename: name,
-            print,
-        })
-        .collect();
+    // Names without versions are one a session as it is.
+    if walk.found.iter().any(|sight| rank(&sight.path) != Some(1)) {
+        keep_highest(&mut walk.found);
+    }
     Ok(walk)
 }
 
-/// The fingerprint of a regular file; the reason where it is none, empty where it has gone meanwhile.
-fn print_of(handle: &File, directory: &Path, name: &str, names: &Names) -> Result<Fingerprint, String> {
+/// Leaves the highest version of each session.
+fn keep_highest(found: &mut Vec<Sight>) {
+    let mut best: HashMap<&str, (u64, usize)> = HashMap::with_capacity(found.len());
+    for (at, sight) in found.iter().enumerate() {
+        let rank = rank(&sight.path).unwrap_or(0);
+        let chosen = best.entry(stem(&sight.path)).or_insert((rank, at));
+        if rank > chosen.0 {
+            *chosen = (rank, at);
+        }
+    }
+    let kept: HashSet<usize> = best.into_values().map(|(_, at)| at).collect();
+    let mut at = 0;
+    found.retain(|_| {
+        at += 1;
+        kept.contains(&(at - 1))
+    });
+}
+
+/// The fingerprint of a regular file and whether a link led to it; the reason where it is none, empty
+/// where it has gone meanwhile.
+fn print_of(
+    handle: &File,
+    directory: &Path,
+    name: &str,
+    names: &Names,
+) -> Result<(Fingerprint, bool), String> {
     // The log comes first, as `Fingerprint::of` has it.
     let wal = if names.logs.contains(OsStr::new(name)) {
         match rustix::fs::statat(handle, format!("{name}-wal"), AtFlags::SYMLINK_NOFOLLOW) {
@@ -143,9 +220,11 @@ fn print_of(handle: &File, directory: &Path, name: &str, names: &Names) -> Resul
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {
             let (mtime_ns, ctime_ns, size) = times_and_size(&found);
-            Ok(Fingerprint { mtime_ns, ctime_ns, size, inode: found.st_ino, device: found.st_dev, wal })
+            let print =
+                Fingerprint { mtime_ns, ctime_ns, size, inode: found.st_ino, device: found.st_dev, wal };
+            Ok((print, false))
         }
-        FileType::Symlink => behind(&directory.join(name)),
+        FileType::Symlink => behind(&directory.join(name)).map(|print| (print, true)),
         FileType::Directory => Err("it is a directory".to_owned()),
         _ => Err("it is not a regular file".to_owned()),
     }

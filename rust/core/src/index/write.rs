@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::entry::{Entry, Extra, SEARCH_ROWID};
 use super::moment;
+use super::print;
 use crate::codec::{self, Stored, Value, msgpack};
 use crate::files::fingerprint::Fingerprint;
 use crate::recall::{Words, analyse};
@@ -51,63 +52,30 @@ pub fn id_hash(id: &str) -> i64 {
     xxh3_64(id.as_bytes()).cast_signed()
 }
 
-/// A fingerprint as the sidecar keeps it; empty for a file that must be looked at again.
-pub fn pack_print(print: Option<&Fingerprint>) -> Vec<u8> {
-    let Some(print) = print else { return Vec::new() };
-    let mut out = Vec::with_capacity(64);
-    out.extend(print.mtime_ns.to_le_bytes());
-    out.extend(print.ctime_ns.to_le_bytes());
-    out.extend(print.size.to_le_bytes());
-    out.extend(print.inode.to_le_bytes());
-    out.extend(print.device.to_le_bytes());
-    if let Some((mtime, ctime, size)) = print.wal {
-        out.extend(mtime.to_le_bytes());
-        out.extend(ctime.to_le_bytes());
-        out.extend(size.to_le_bytes());
-    }
-    out
-}
-
-/// Reads what [`pack_print`] wrote; `None` for a file that must be looked at again.
-pub fn unpack_print(bytes: &[u8]) -> Option<Fingerprint> {
-    let word = |at: usize| bytes.get(at * 8..at * 8 + 8)?.try_into().ok().map(u64::from_le_bytes);
-    let wal = match bytes.len() {
-        40 => None,
-        64 => Some((word(5)?.cast_signed(), word(6)?.cast_signed(), word(7)?)),
-        _ => return None,
-    };
-    Some(Fingerprint {
-        mtime_ns: word(0)?.cast_signed(),
-        ctime_ns: word(1)?.cast_signed(),
-        size: word(2)?,
-        inode: word(3)?,
-        device: word(4)?,
-        wal,
-    })
-}
-
 /// Rows of the text indexes that wait for the end of their transaction.
 ///
 /// A statement that keeps a journal of its own, as one with triggers does, makes full text write out
 /// all that it holds. Behind the last of these it writes once.
 #[derive(Default)]
-pub struct Texts<'a> {
-    waiting: Vec<Text<'a>>,
+pub struct Texts {
+    waiting: Vec<Text>,
 }
 
-struct Text<'a> {
-    ready: &'a Ready,
+struct Text {
+    ready: Ready,
     /// The row of the peer's index, and whether it is new.
     peer: (i64, bool),
     /// The row of ours, and whether it is new.
     ours: (i64, bool),
+    /// Whether no row of either can be in the way.
+    is_fresh: bool,
 }
 
-impl Texts<'_> {
+impl Texts {
     /// Writes what waits; no other row of the transaction may follow.
     pub fn write(self, connection: &Connection) -> rusqlite::Result<()> {
         for text in &self.waiting {
-            put_peer_text(connection, &text.ready.entry, text.peer)?;
+            put_peer_text(connection, &text.ready.entry, text.peer, text.is_fresh)?;
         }
         for text in &self.waiting {
             put_words(connection, &text.ready.words, text.ours)?;
@@ -117,42 +85,48 @@ impl Texts<'_> {
 }
 
 /// Writes the rows of an entry, those of the text indexes when `texts` are written; `print` is the
-/// state of the file that it was read from.
-pub fn put<'a>(
+/// state of the file that it was read from. Where all tables were begun by this scan, which `is_fresh`
+/// says, nothing is looked up.
+pub fn put(
     connection: &Connection,
-    ready: &'a Ready,
+    ready: Ready,
     print: Option<&Fingerprint>,
-    texts: &mut Texts<'a>,
+    texts: &mut Texts,
+    is_fresh: bool,
 ) -> rusqlite::Result<()> {
+    const PUT: &str = "INSERT INTO entries (key, value) VALUES (?1, ?2) \
+                       ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+    // `FAIL` in place of `ABORT` spares a journal of the statement, into which the triggers would have
+    // SQLite copy every page that it touches.
+    const FRESH: &str = "INSERT OR FAIL INTO entries (key, value) VALUES (?1, ?2)";
     let entry = &ready.entry;
     let key = entry.filename.as_bytes();
-    let peer = match search_rowid(connection, key)? {
+    let known = if is_fresh { None } else { search_rowid(connection, key)? };
+    let peer = match known {
         Some(rowid) => (rowid, false),
         None => (name_peer_text(connection, &entry.filename)?, true),
     };
     let value = codec::seal(ENTRIES, key, &entry.pack(peer.0));
-    connection
-        .prepare_cached(
-            "INSERT INTO entries (key, value) VALUES (?1, ?2) \
-             ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-        )?
-        .execute((key, value))?;
-    let ours = put_private(connection, entry)?;
+    connection.prepare_cached(if is_fresh { FRESH } else { PUT })?.execute((key, value))?;
+    let ours = put_private(connection, entry, is_fresh)?;
     put_file(connection, &entry.extra.path, print, Some(ours.0), None)?;
-    if entry.extra.path != entry.filename {
-        // Where the file was taken to lie before it was read.
-        connection
-            .prepare_cached("DELETE FROM amber_file WHERE path = ?1 AND entry = ?2")?
-            .execute((&entry.filename, ours.0))?;
+    if !is_fresh {
+        if entry.extra.path != entry.filename {
+            // Where the file was taken to lie before it was read.
+            connection
+                .prepare_cached("DELETE FROM amber_file WHERE path = ?1 AND entry = ?2")?
+                .execute((&entry.filename, ours.0))?;
+        }
+        forget_change(connection, key)?;
     }
-    texts.waiting.push(Text { ready, peer, ours });
-    forget_change(connection, key)
+    texts.waiting.push(Text { ready, peer, ours, is_fresh });
+    Ok(())
 }
 
 /// Writes one entry whole.
-pub fn put_one(connection: &Connection, ready: &Ready, print: Option<&Fingerprint>) -> rusqlite::Result<()> {
+pub fn put_one(connection: &Connection, ready: Ready, print: Option<&Fingerprint>) -> rusqlite::Result<()> {
     let mut texts = Texts::default();
-    put(connection, ready, print, &mut texts)?;
+    put(connection, ready, print, &mut texts, false)?;
     texts.write(connection)
 }
 
@@ -178,8 +152,8 @@ fn file_of(connection: &Connection, path: &str) -> rusqlite::Result<Option<Strin
         )?
         .query_row([path], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let is_of_path = |extra: &[u8]| msgpack::field(extra, "path").and_then(msgpack::as_str) == Some(path);
-    Ok(found.filter(|(_, extra)| is_of_path(extra)).map(|(file, _)| file))
+    let is_of_path = |file: &str, extra: &[u8]| Extra::unpack(file, extra).path == path;
+    Ok(found.filter(|(file, extra)| is_of_path(file, extra)).map(|(file, _)| file))
 }
 
 fn put_file(
@@ -189,11 +163,10 @@ fn put_file(
     entry: Option<i64>,
     reason: Option<&str>,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO amber_file (path, print, entry, reason) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((path, pack_print(print), entry, reason))?;
+    // Replacing is quicker, but for the journal that each such statement takes.
+    const PUT: &str = "INSERT INTO amber_file (path, print, entry, reason) VALUES (?1, ?2, ?3, ?4) \
+                       ON CONFLICT(path) DO UPDATE SET print = ?2, entry = ?3, reason = ?4";
+    connection.prepare_cached(PUT)?.execute((path, print::pack(print), entry, reason))?;
     Ok(())
 }
 
@@ -242,7 +215,7 @@ pub fn take_over(connection: &Connection) -> rusqlite::Result<()> {
                 entry.extra = extra_of(connection, &file)?;
                 let path = entry.extra.path.clone();
                 let ready = Ready::of(entry);
-                let row = put_private(connection, &ready.entry)?;
+                let row = put_private(connection, &ready.entry, false)?;
                 put_words(connection, &ready.words, row)?;
                 // Read at the next reconcile, or gone by then.
                 connection
@@ -290,8 +263,7 @@ fn extra_of(connection: &Connection, file: &str) -> rusqlite::Result<Extra> {
         .prepare_cached("SELECT extra FROM amber_entry WHERE file = ?1")?
         .query_row([file], |row| row.get(0))
         .optional()?;
-    let value = stored.and_then(|stored| msgpack::decode(&stored).ok());
-    Ok(value.map_or_else(|| Extra { path: file.to_owned(), ..Extra::default() }, |value| Extra::of(&value)))
+    Ok(Extra::unpack(file, &stored.unwrap_or_default()))
 }
 
 fn stored_entry(connection: &Connection, key: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
@@ -326,18 +298,30 @@ fn name_peer_text(connection: &Connection, file: &str) -> rusqlite::Result<i64> 
     Ok(connection.last_insert_rowid())
 }
 
+macro_rules! insert {
+    ($verb:literal) => {
+        concat!(
+            $verb,
+            " INTO search (rowid, name, preview, config_path, agents, pwd, terrarium_name, config_type, ",
+            "title, summary, last_user, last_reply, value_ref) ",
+            "VALUES (?12, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?13)"
+        )
+    };
+}
+
 /// Writes the row of the peer's text index.
 fn put_peer_text(
     connection: &Connection,
     entry: &Entry,
     (rowid, is_new): (i64, bool),
+    is_fresh: bool,
 ) -> rusqlite::Result<()> {
     const UPDATE: &str = "UPDATE search SET name = ?1, preview = ?2, config_path = ?3, agents = ?4, pwd = ?5, \
                           terrarium_name = ?6, config_type = ?7, title = ?8, summary = ?9, last_user = ?10, \
                           last_reply = ?11 WHERE rowid = ?12";
-    const INSERT: &str = "INSERT OR REPLACE INTO search (rowid, name, preview, config_path, agents, pwd, \
-                          terrarium_name, config_type, title, summary, last_user, last_reply, value_ref) \
-                          VALUES (?12, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?13)";
+    // The second looks for a row to replace, which costs as much as the rest.
+    const FRESH: &str = insert!("INSERT");
+    const INSERT: &str = insert!("INSERT OR REPLACE");
     let columns = entry.search_columns();
     if !is_new {
         let mut update = connection.prepare_cached(UPDATE)?;
@@ -347,7 +331,8 @@ fn put_peer_text(
     }
     // The peer may have lost the row that its entry leads to.
     let value = if is_new { rowid } else { name_peer_text(connection, &entry.filename)? };
-    bind_all(&mut *connection.prepare_cached(INSERT)?, &columns, &[rowid, value])?;
+    let insert = if is_fresh { FRESH } else { INSERT };
+    bind_all(&mut *connection.prepare_cached(insert)?, &columns, &[rowid, value])?;
     Ok(())
 }
 
@@ -378,15 +363,17 @@ fn remove_peer_text(connection: &Connection, rowid: i64) -> rusqlite::Result<()>
 }
 
 /// Writes the typed row and the agents of an entry; returns the row's id and whether it is new.
-fn put_private(connection: &Connection, entry: &Entry) -> rusqlite::Result<(i64, bool)> {
-    const PUT: &str = "INSERT INTO amber_entry (file, active, created, name, status, type, node, format, \
+fn put_private(connection: &Connection, entry: &Entry, is_new: bool) -> rusqlite::Result<(i64, bool)> {
+    const PUT: &str = "INSERT OR FAIL INTO amber_entry (file, active, created, name, status, type, node, format, \
                        session, parent, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     const UPDATE: &str = "UPDATE amber_entry SET active = ?2, created = ?3, name = ?4, status = ?5, type = ?6, \
                           node = ?7, format = ?8, session = ?9, parent = ?10, extra = ?11 WHERE file = ?1";
-    let known: Option<i64> = connection
-        .prepare_cached("SELECT id FROM amber_entry WHERE file = ?1")?
-        .query_row([&entry.filename], |row| row.get(0))
-        .optional()?;
+    const FIND: &str = "SELECT id FROM amber_entry WHERE file = ?1";
+    let known: Option<i64> = if is_new {
+        None
+    } else {
+        connection.prepare_cached(FIND)?.query_row([&entry.filename], |row| row.get(0)).optional()?
+    };
     let session = Some(&entry.extra.session_id).filter(|id| !id.is_empty()).map(|id| id_hash(id));
     connection.prepare_cached(if known.is_some() { UPDATE } else { PUT })?.execute((
         &entry.filename,
@@ -399,7 +386,7 @@ fn put_private(connection: &Connection, entry: &Entry) -> rusqlite::Result<(i64,
         entry.format_version,
         session,
         entry.parent_session_id.as_deref().map(id_hash),
-        entry.extra.pack(),
+        entry.extra.pack(&entry.filename),
     ))?;
     let id = known.unwrap_or_else(|| connection.last_insert_rowid());
     if known.is_some() {
@@ -430,7 +417,7 @@ fn remove_private(connection: &Connection, file: &str) -> rusqlite::Result<bool>
         .query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((id, extra)) = found else { return Ok(false) };
-    let path = msgpack::field(&extra, "path").and_then(msgpack::as_str).unwrap_or(file);
+    let path = Extra::unpack(file, &extra).path;
     connection
         .prepare_cached("DELETE FROM amber_file WHERE path = ?1 AND entry = ?2")?
         .execute((path, id))?;

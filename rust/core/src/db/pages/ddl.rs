@@ -115,15 +115,16 @@ impl Layout {
 
     /// Returns the columns of a stored row, in the order of the statement.
     pub fn row<'a>(&self, rowid: i64, payload: &'a [u8]) -> Result<Vec<Column<'a>>, PageFault> {
-        let stored = record::columns(payload)?;
-        if stored.len() != self.columns.len() {
+        let mut row = record::columns(payload)?;
+        if row.len() != self.columns.len() {
             // Fewer: the row is older than the column, whose default would have to be worked out.
             return Err(PageFault::unsupported("a row with other columns than its table"));
         }
-        let mut row = stored.clone();
-        for (value, &column) in stored.iter().zip(&self.stored) {
-            if let Some(place) = row.get_mut(column) {
-                *place = *value;
+        if !self.stored.is_sorted() {
+            for (value, &column) in row.clone().iter().zip(&self.stored) {
+                if let Some(place) = row.get_mut(column) {
+                    *place = *value;
+                }
             }
         }
         for (index, (value, spec)) in row.iter_mut().zip(&self.columns).enumerate() {

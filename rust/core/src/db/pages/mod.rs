@@ -71,13 +71,19 @@ impl Pages {
     /// it so until the value is dropped: POSIX drops all locks of a process on a file when *any* of
     /// its descriptors is closed, so that the drop would unlock that connection.
     pub fn open(path: &Path) -> Result<Self, PageFault> {
-        Self::of(Source::open(path)?)
+        Self::of(Source::open(path, false)?)
     }
 
-    /// The same, of a file that may have been changed within the present tick of the clock: whoever
+    /// The same, of a file beside which neither a log nor a journal was seen a moment ago: whether
+    /// there is one is asked in [`Pages::finish`] only, where it counts.
+    pub fn open_quiet(path: &Path) -> Result<Self, PageFault> {
+        Self::of(Source::open(path, true)?)
+    }
+
+    /// The same as [`Pages::open`], of a file that may have been changed within the present tick of the clock: whoever
     /// writes it in that tick may do so between this and [`Pages::finish`], unseen.
     pub fn glance(path: &Path) -> Result<Self, PageFault> {
-        Self::of(Source::glance(path)?)
+        Self::of(Source::glance(path, false)?)
     }
 
     fn of(source: Source) -> Result<Self, PageFault> {

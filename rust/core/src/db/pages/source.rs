@@ -114,13 +114,14 @@ fn last_tick() -> (i64, i64) {
 }
 
 impl Source {
-    pub fn open(path: &Path) -> Result<Self, PageFault> {
-        let source = Self::glance(path)?;
+    pub fn open(path: &Path, is_quiet: bool) -> Result<Self, PageFault> {
+        let source = Self::glance(path, is_quiet)?;
         if source.before.is_settled() { Ok(source) } else { Err(PageFault::Changed) }
     }
 
-    /// The same, of a file that may have been changed within the present tick of the clock.
-    pub fn glance(path: &Path) -> Result<Self, PageFault> {
+    /// The same, of a file that may have been changed within the present tick of the clock. Of a
+    /// quiet one it is not asked whether it is at rest before [`Source::finish`] does.
+    pub fn glance(path: &Path, is_quiet: bool) -> Result<Self, PageFault> {
         let (file, path) = open_file(path)?;
         // In this order: what is not in the log once the file was looked at is in the file, and
         // whoever moves it there later changes the look.
@@ -129,7 +130,7 @@ impl Source {
             return Err(PageFault::unsupported("not a regular file"));
         }
         let before = Print::of(&found);
-        if !is_at_rest(&path)? {
+        if !is_quiet && !is_at_rest(&path)? {
             return Err(PageFault::unsupported("a write-ahead log or a journal with content"));
         }
         let mut start = SPARE.take();
@@ -150,18 +151,19 @@ impl Source {
         &self.header
     }
 
-    /// Whether the file stood still since it was opened.
+    /// Whether the file stood still since it was opened, and was the whole database.
     pub fn finish(&self) -> Result<(), PageFault> {
-        let found = match self.path.symlink_metadata() {
-            Ok(found) => found,
-            Err(error) if is_absent(&error) => return Err(PageFault::Changed),
-            Err(error) => return Err(error.into()),
-        };
-        // Its descriptor is still open, so that the inode cannot have been given to another file.
-        if Print::of(&found) == self.before && is_at_rest(&self.path)? {
-            Ok(())
-        } else {
-            Err(PageFault::Changed)
+        // In this order: without a log the file is the whole database at this moment, and it is what
+        // was read if it is now as it was before that.
+        if !is_at_rest(&self.path)? {
+            return Err(PageFault::Changed);
+        }
+        match self.path.symlink_metadata() {
+            // Its descriptor is still open, so that the inode cannot have been given to another file.
+            Ok(found) if Print::of(&found) == self.before => Ok(()),
+            Ok(_) => Err(PageFault::Changed),
+            Err(error) if is_absent(&error) => Err(PageFault::Changed),
+            Err(error) => Err(error.into()),
         }
     }
 
