@@ -13,6 +13,7 @@ use super::name::Name;
 use super::proof::{self, Proof, Stamp};
 use super::retention::Policy;
 use super::stamp::iso;
+use super::tally::Tally;
 use crate::codec::json::Json;
 use crate::files::exclusion::Exclusion;
 use crate::files::replace::{replace_alone, sync_directory_at};
@@ -162,6 +163,21 @@ impl Store {
         Err(Error::Busy { path: self.directory.join(name.own_file()) })
     }
 
+    /// Returns what a change would write, and where; `None` when nothing would change. The caller
+    /// who writes it holds the session's lock meanwhile.
+    pub fn preview(
+        &self,
+        name: &Name,
+        change: Change,
+        edit: impl FnOnce(&mut Document) -> Result<bool>,
+    ) -> Result<Option<(PathBuf, Document)>> {
+        let path = self.file_of(name)?;
+        let mut document =
+            self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
+        let is_changed = altered(name, change, &mut document, &mut None, edit)?;
+        Ok(is_changed.then_some((path, document)))
+    }
+
     /// Deletes a session; `false` where there is none. Its lock file stays, for others may wait on it.
     pub fn delete(&self, name: &Name, timeout: Duration) -> Result<bool> {
         let file = match self.place(name) {
@@ -192,7 +208,7 @@ impl Store {
         }
     }
 
-    fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         if !self.options.sync {
             return Ok(());
         }
@@ -257,31 +273,13 @@ impl Store {
         slot: &mut Option<Loaded>,
         edit: impl FnOnce(&mut Document) -> Result<bool>,
     ) -> Result<bool> {
-        let now = iso(change.now);
         let (mut document, mut tally, old) = match slot.take() {
             Some(Loaded { document, tally, proof }) => (document, tally, Some(proof)),
-            None => (Document::new(name.id(), &now), None, None),
+            None => (Document::new(name.id(), &iso(change.now)), None, None),
         };
-        // Only old snapshots need them, which the peer writes no more.
-        let archived = (document.archive.len(), document.archive.last().cloned());
-        let before = document.has_old_snapshots().then(|| document.messages.clone());
-        if !edit(&mut document)? {
+        if !altered(name, change, &mut document, &mut tally, edit)? {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
-        }
-        document.complete(name.id(), &now);
-        if !change.keep_time {
-            document.set("updated_at", Json::text(&now));
-        }
-        // An archive that the edit replaced is counted anew.
-        if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
-            tally = None;
-        }
-        if let Some(policy) = change.policy {
-            document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), &mut tally);
-        }
-        if let Some(before) = before {
-            document.mark_old_snapshots(&before);
         }
         let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
@@ -292,7 +290,7 @@ impl Store {
         Ok(true)
     }
 
-    fn write(&self, path: &Path, document: &Document) -> Result<File> {
+    pub(super) fn write(&self, path: &Path, document: &Document) -> Result<File> {
         let mut bytes = self.spare.take();
         bytes.reserve(document.size() + ROOM);
         document.write(&mut bytes);
@@ -303,6 +301,38 @@ impl Store {
         self.spare.give(bytes);
         file
     }
+}
+
+/// Makes a change to a document, and what follows from it; `false` when nothing changed.
+fn altered(
+    name: &Name,
+    change: Change,
+    document: &mut Document,
+    tally: &mut Option<Tally>,
+    edit: impl FnOnce(&mut Document) -> Result<bool>,
+) -> Result<bool> {
+    let now = iso(change.now);
+    let archived = (document.archive.len(), document.archive.last().cloned());
+    // Only old snapshots need them, which the peer writes no more.
+    let before = document.has_old_snapshots().then(|| document.messages.clone());
+    if !edit(document)? {
+        return Ok(false);
+    }
+    document.complete(name.id(), &now);
+    if !change.keep_time {
+        document.set("updated_at", Json::text(&now));
+    }
+    // An archive that the edit replaced is counted anew.
+    if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
+        *tally = None;
+    }
+    if let Some(policy) = change.policy {
+        document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), tally);
+    }
+    if let Some(before) = before {
+        document.mark_old_snapshots(&before);
+    }
+    Ok(true)
 }
 
 /// Brings the slot level with the file.

@@ -5,6 +5,7 @@
 mod edits;
 mod identity;
 mod kinship;
+mod rescue;
 mod scan;
 mod value;
 
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
+pub(crate) use self::rescue::{PyChatLock, PyChatRescue};
 use crate::error::Raise;
 
 /// The sessions of one directory.
