@@ -46,6 +46,7 @@ PUBLIC_MODULES = (
     "amberlog.chat",
     "amberlog.chat.context",
     "amberlog.chat.identity",
+    "amberlog.chat.indexed",
     "amberlog.chat.messages",
     "amberlog.chat.protocols",
     "amberlog.chat.store",

@@ -18,6 +18,7 @@ from amberlog.chat.identity import (
     IdentityResolverProtocol,
     InMemoryIdentityResolver,
 )
+from amberlog.chat.indexed import SqliteSessionStore, get_sqlite_session_store
 from amberlog.chat.messages import CompactionCheckpoint, SessionData, SessionMessage
 from amberlog.chat.protocols import (
     ImportReport,
@@ -52,9 +53,11 @@ __all__ = [
     "SessionSnapshot",
     "SessionStoreProtocol",
     "SessionSummary",
+    "SqliteSessionStore",
     "clear_session_context",
     "get_default_session_store",
     "get_hierarchical_session_store",
     "get_session_context",
+    "get_sqlite_session_store",
     "set_session_context",
 ]
