@@ -30,6 +30,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
 WRAPPERS = {
     "_conversations.py",
+    "_lenient.py",
     "_null.py",
     "identity.py",
     "index.py",
@@ -45,11 +46,14 @@ PUBLIC_MODULES = (
     "amberlog.attaching",
     "amberlog.chat",
     "amberlog.chat.context",
+    "amberlog.chat.gateway",
     "amberlog.chat.identity",
     "amberlog.chat.indexed",
     "amberlog.chat.messages",
     "amberlog.chat.protocols",
     "amberlog.chat.store",
+    "amberlog.chat.title",
+    "amberlog.chat.workspace",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.hooks",

@@ -1,11 +1,13 @@
 """Chat sessions: messages by the id of their conversation, in one JSON file each."""
 
+from amberlog.chat._lenient import PersistFailure
 from amberlog.chat.context import (
     SessionContext,
     clear_session_context,
     get_session_context,
     set_session_context,
 )
+from amberlog.chat.gateway import neutralize_untrusted_text
 from amberlog.chat.hierarchy import (
     ExtendedSessionData,
     HierarchicalSessionStore,
@@ -31,6 +33,7 @@ from amberlog.chat.protocols import (
     SessionSummary,
 )
 from amberlog.chat.store import DefaultSessionStore, get_default_session_store
+from amberlog.chat.workspace import workspace_id
 
 __all__ = [
     "CompactionCheckpoint",
@@ -43,6 +46,7 @@ __all__ = [
     "ImportReport",
     "InMemoryIdentityResolver",
     "IncrementalSessionStoreProtocol",
+    "PersistFailure",
     "PortableSessionStoreProtocol",
     "RuntimeStateMirroringProtocol",
     "SearchableSessionStoreProtocol",
@@ -59,5 +63,7 @@ __all__ = [
     "get_hierarchical_session_store",
     "get_session_context",
     "get_sqlite_session_store",
+    "neutralize_untrusted_text",
     "set_session_context",
+    "workspace_id",
 ]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from amberlog._core import ChatStore
+from amberlog.chat._lenient import LenientChat, PersistFailure
 from amberlog.chat.messages import SessionData, SessionMessage
-from amberlog.config import chat_session_dir
+from amberlog.config import chat_session_dir, chat_spill_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 DEFAULT_MAX_MESSAGES = 100
 DEFAULT_LOCK_TIMEOUT = 5.0
@@ -22,6 +24,8 @@ RETENTION_KEEP_ALL = "keep_all"
 _RETENTIONS = (RETENTION_COMPACT, RETENTION_TRUNCATE, RETENTION_KEEP_ALL)
 
 ChatDurability = Literal["power", "process"]
+
+logger = logging.getLogger("amberlog")
 
 
 class Conversations:
@@ -44,6 +48,12 @@ class Conversations:
         cache_maxsize: How many sessions are kept in memory at most, each with a file held open;
             never more than 128, and 0 leaves it at that.
         durability: `power`: a write survives a power cut; `process`: it survives the process.
+        strict: Whether damage and failed writes raise. Otherwise the peer's contract holds: a
+            damaged file is set aside and its session is empty; a write that fails returns
+            `False`, and a message that it would have added is spilled to
+            `amberlog.config.chat_spill_dir()` and comes back with the next call about its session.
+        on_failure: What is told of each failure when the store is not strict; it is logged to the
+            logger `amberlog` in any case.
 
     Raises:
         ValueError: `retention` is none of the three.
@@ -60,6 +70,8 @@ class Conversations:
         cache_maxsize: int = DEFAULT_CACHE_MAXSIZE,
         *,
         durability: ChatDurability = "power",
+        strict: bool = True,
+        on_failure: Callable[[PersistFailure], None] | None = None,
     ) -> None:
         if retention is None:
             is_default = max_messages == DEFAULT_MAX_MESSAGES
@@ -74,7 +86,16 @@ class Conversations:
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
+        self.strict = strict
+        self._on_failure = on_failure
         self._core = ChatStore(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
+        if not strict:
+            policy = (self.retention, self.active_window)
+            lenient = LenientChat(
+                self._core, chat_spill_dir(), policy, lock_timeout, self._report_failure
+            )
+            # It has every verb of the core.
+            self._core = cast("ChatStore", lenient)
 
     def add_message(
         self,
@@ -96,7 +117,8 @@ class Conversations:
             tool_call_id: The call that a tool's message answers.
 
         Returns:
-            `True`: a message that is not stored raises.
+            `True`: a message that is not stored raises. Where the store is not strict it is
+            spilled instead, and this is `False`.
 
         Raises:
             TypeError: A value would not come back equal; nothing is written. Or `ValueError`.
@@ -252,10 +274,10 @@ class Conversations:
         """Removes a session and its archive; nothing is done where there is none.
 
         Returns:
-            `True`: there is no such session any more.
+            `True`: there is no such session any more. `False` only where the store is not strict.
         """
-        self._core.delete(session_id, timeout_s=self.lock_timeout)
-        return True
+        deleted: bool | None = self._core.delete(session_id, timeout_s=self.lock_timeout)
+        return deleted is not None
 
     def set_runtime_state(
         self,
@@ -289,14 +311,20 @@ class Conversations:
         self._core.forget(session_id)
 
     def _edit(self, session_id: str, *edits: tuple[object, ...]) -> bool:
-        self._core.edit(
+        made: bool | None = self._core.edit(
             session_id,
             list(edits),
             now=time.time(),
             timeout_s=self.lock_timeout,
             policy=(self.retention, self.active_window),
         )
-        return True
+        # Nothing to change is as good as changed; `None` is the answer of a core that is not strict.
+        return made is not None
+
+    def _report_failure(self, failure: PersistFailure) -> None:
+        logger.error("session %r: %s", failure.session_id, failure.error)
+        if self._on_failure is not None:
+            self._on_failure(failure)
 
 
 def _whole(message: Mapping[str, object]) -> dict[str, object]:

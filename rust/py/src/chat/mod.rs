@@ -167,6 +167,13 @@ impl PyChatStore {
         self.read(py, session_id, |document| Store::window(document, around, window))
     }
 
+    /// How many messages were moved out of the window.
+    fn archived(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let name = name(py, session_id)?;
+        let count = |found: Option<&Document>| found.map_or(0, |document| document.archive.len());
+        py.detach(|| self.store.view(&name, count)).or_raise(py)
+    }
+
     fn path(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<String> {
         let name = name(py, session_id)?;
         let path = py.detach(|| self.store.file_of(&name)).or_raise(py)?;
