@@ -74,7 +74,10 @@ class Conversations:
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
-        self._core = ChatStore(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
+        self._core = self._opened(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
+
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatStore:
+        return ChatStore(directory, sync=sync, kept=kept)
 
     def add_message(
         self,
