@@ -34,6 +34,7 @@ WRAPPERS = {
     "_null.py",
     "identity.py",
     "index.py",
+    "indexed.py",
     "lineage.py",
     "migration.py",
     "session.py",

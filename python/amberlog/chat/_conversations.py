@@ -88,7 +88,7 @@ class Conversations:
         self.active_window = max_messages if active_window is None else active_window
         self.strict = strict
         self._on_failure = on_failure
-        self._core = ChatStore(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
+        self._core = self._opened(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
         if not strict:
             policy = (self.retention, self.active_window)
             lenient = LenientChat(
@@ -96,6 +96,9 @@ class Conversations:
             )
             # It has every verb of the core.
             self._core = cast("ChatStore", lenient)
+
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatStore:
+        return ChatStore(directory, sync=sync, kept=kept)
 
     def add_message(
         self,

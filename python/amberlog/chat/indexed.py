@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from amberlog._core import ChatStore
 from amberlog.chat.store import DefaultSessionStore
-from amberlog.config import chat_session_dir
+from amberlog.config import chat_index, chat_session_dir
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -40,8 +43,49 @@ class SqliteSessionStore(DefaultSessionStore):
     def __init__(
         self, session_dir: str | None = None, db_path: str | None = None, **kwargs: Unpack[_Options]
     ) -> None:
-        super().__init__(session_dir, **kwargs)
-        self.db_path = db_path
+        directory = Path(session_dir).expanduser() if session_dir else chat_session_dir()
+        home = db_path or str(directory / "sessions_index.db")
+        self.db_path = home if home == ":memory:" else str(Path(home).expanduser())
+        super().__init__(str(directory), **kwargs)
+
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatStore:
+        keeping = chat_index()
+        return ChatStore(
+            directory,
+            sync=sync,
+            kept=kept,
+            index=None if keeping == "off" else Path(self.db_path),
+            full_text=keeping == "fts5",
+        )
+
+    def list_sessions_by_gateway_agent(self, agent_id: str, limit: int | None = 50) -> list[str]:
+        """Returns the ids of the sessions of a gateway's agent, in their order.
+
+        Args:
+            agent_id: The gateway's agent.
+            limit: How many at most; all when it is `None` or negative.
+        """
+        most = None if limit is None or limit < 0 else limit
+        return self._core.ids_where("agent_id", agent_id, most, now=time.time())[:most]
+
+    def index_fault(self) -> str | None:
+        """Returns why the index could not be used when it was last asked; `None` when it could.
+
+        Then all is answered from the files, more slowly.
+        """
+        return self._core.index_fault()
+
+    def settle_index(self) -> None:
+        """Brings the index level now, with the part that only the peer's processes read.
+
+        Answers of this store need no such call. The peer's part otherwise follows within a second
+        of a write; until then, the peer is told to read the session's file.
+
+        Raises:
+            SessionBusyError: Another process held the index for too long. Or any other error that
+                keeps the index from being used.
+        """
+        self._core.settle_index(now=time.time())
 
 
 _sqlite_store: SqliteSessionStore | None = None

@@ -1,5 +1,6 @@
 //! Chat sessions: one JSON document a session in a directory shared with the peer's processes.
 
+mod answers;
 mod cell;
 mod document;
 mod edit;
@@ -10,6 +11,7 @@ mod identity;
 mod name;
 mod proof;
 mod rescue;
+mod register;
 mod retention;
 mod scan;
 mod search;
@@ -18,12 +20,14 @@ mod stamp;
 mod store;
 mod tally;
 
+pub use answers::Field;
 pub use document::{Document, Message};
 pub use edit::{Checkpoint, Edit};
 pub use entry::Entry;
 pub use identity::Links;
 pub use name::Name;
 pub use rescue::Spills;
+pub use register::{Home, Keeping, Register};
 pub use retention::{Policy, Retention};
 pub use scan::{Listing, Unreadable};
 pub use search::Query;

@@ -134,6 +134,7 @@ impl Store {
             next.push(format!("-{attempt}"));
             aside = next.into();
         }
+        self.expect(&path);
         std::fs::rename(&path, &aside).map_err(failed)?;
         self.memory.forget(file.to_str());
         self.sync()?;
@@ -142,7 +143,14 @@ impl Store {
 
     /// Puts a document in the place of a file, for whoever holds the session's lock.
     pub fn put(&self, file: &Path, document: &Document) -> Result<()> {
+        self.expect(file);
         self.write(file, document).map(drop)
+    }
+
+    fn expect(&self, path: &Path) {
+        if let Some(file) = path.file_name().and_then(|file| file.to_str()) {
+            self.expect_write(file);
+        }
     }
 }
 
