@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog.chat import DefaultSessionStore
+from amberlog.chat import SessionData
 from support.children import environment
 from support.scripted_model import Message, ScriptedModel, scripted_model
 
@@ -118,21 +118,24 @@ def test_an_agent_that_was_killed_after_its_answer_remembers_it(tmp_path: Path) 
     ]
 
 
-def test_the_turn_of_a_tool_is_kept_whole(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_an_agent_with_a_tool_leaves_what_it_leaves_in_the_peers_own_store(tmp_path: Path) -> None:
     call = {
         "id": "call_1",
         "type": "function",
         "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
     }
     asks: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
-    with scripted_model(asks, reply("Sunny.")) as model:
-        done = talk(INSTALLED + TALK, "How is Oslo?", model, home)
+    left: list[dict[str, object]] = []
 
-    assert done.stdout == "Agent Sunny.\n", done.stderr
-    store = DefaultSessionStore(str(home / "praisonai" / "sessions"))
-    history = store.get_chat_history("user-42")
-    assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant"]
-    assert history[1]["tool_calls"] == [call]
-    assert history[2]["tool_call_id"] == "call_1"
-    assert "sunny in Oslo" in str(history[2]["content"])
+    for name, start in (("peer", ""), ("ours", INSTALLED)):
+        home = tmp_path / name
+        with scripted_model(asks, reply("Sunny.")) as model:
+            done = talk(start + TALK, "How is Oslo?", model, home)
+        assert done.stdout == "Agent Sunny.\n", done.stderr
+        assert "sunny in Oslo" in json.dumps(model.asked[1])
+        file = home / "praisonai" / "sessions" / "user-42.json"
+        left.append(json.loads(file.read_text(encoding="utf-8")))
+
+    theirs, ours = (SessionData.from_dict(stored) for stored in left)
+    assert list(left[0]) == list(left[1])
+    assert ours.get_chat_history() == theirs.get_chat_history()
