@@ -31,6 +31,7 @@ TOO_LONG = 500
 WRAPPERS = {
     "_conversations.py",
     "_lenient.py",
+    "_lock.py",
     "_null.py",
     "identity.py",
     "index.py",

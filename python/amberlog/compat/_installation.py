@@ -113,8 +113,6 @@ def install(peer: str) -> Installation:
         return _installed[peer]
     is_over_peer = importlib.util.find_spec(peer) is not None
     rebinding = Rebinding(peer)
-    if not is_over_peer:
-        rebinding.add_module(peer)
     if peer in _WHOLE:
         _replace(peer, rebinding, is_over_peer=is_over_peer)
     else:
@@ -137,6 +135,8 @@ def _bind(peer: str, rebinding: Rebinding, *, is_over_peer: bool) -> None:
         f"{peer}.{name}": importlib.import_module(f"{__package__}.{peer}.{name}")
         for name in PEERS[peer]
     }
+    if not is_over_peer:
+        rebinding.add_module(peer)
     for name, module in ours.items():
         theirs = _imported(name) if is_over_peer else rebinding.add_module(name)
         if theirs is not None:
@@ -150,6 +150,8 @@ def _replace(peer: str, rebinding: Rebinding, *, is_over_peer: bool) -> None:
     """
     root, package = _WHOLE[peer]
     home = importlib.import_module(package)
+    if not is_over_peer:
+        rebinding.add_module(peer)
     # All of the peer's first: each may import the others.
     theirs = {name: _imported(f"{peer}.{name}") if is_over_peer else None for name in PEERS[peer]}
     for name, module in theirs.items():

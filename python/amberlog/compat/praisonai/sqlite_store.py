@@ -11,9 +11,7 @@ from amberlog.config import chat_index
 from amberlog.errors import SessionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from amberlog._core import ChatStore
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class IndexCursor:
@@ -37,12 +35,12 @@ class IndexCursor:
 class IndexConnection:
     """The index as code written for the peer asks it: each statement is a transaction."""
 
-    def __init__(self, core: ChatStore) -> None:
-        self._core = core
+    def __init__(self, ask: Callable[[str, list[object]], list[list[object]]]) -> None:
+        self._ask = ask
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> IndexCursor:
         """Runs a statement and returns its rows."""
-        return IndexCursor(self._core.ask_index(sql, list(parameters)))
+        return IndexCursor(self._ask(sql, list(parameters)))
 
 
 class SqliteSessionStore(DefaultSessionStore, amberlog.chat.SqliteSessionStore):
@@ -68,7 +66,7 @@ class SqliteSessionStore(DefaultSessionStore, amberlog.chat.SqliteSessionStore):
             self._core.settle_index(now=time.time())
         except SessionError:
             return None
-        return IndexConnection(self._core)
+        return IndexConnection(self._core.ask_index)
 
     @property
     def _fts_available(self) -> bool:
