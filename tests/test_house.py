@@ -37,6 +37,7 @@ WRAPPERS = {
     "migration.py",
     "session.py",
     "store.py",
+    "transcript_store.py",
 }
 PUBLIC_MODULES = (
     "amberlog",
@@ -45,10 +46,13 @@ PUBLIC_MODULES = (
     "amberlog.attaching",
     "amberlog.chat",
     "amberlog.chat.context",
+    "amberlog.chat.encrypted_store",
     "amberlog.chat.identity",
     "amberlog.chat.messages",
+    "amberlog.chat.mirror",
     "amberlog.chat.protocols",
     "amberlog.chat.store",
+    "amberlog.chat.transcript_store",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.hooks",

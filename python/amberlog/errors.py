@@ -131,6 +131,10 @@ class SessionWriteError(SessionError):
         self.reason = reason
 
 
+class SessionEncryptionError(SessionError, RuntimeError):
+    """A key is missing or wrong, or what was asked cannot be had of encrypted sessions."""
+
+
 class InvalidBranchViewError(SessionError, ValueError):
     """A branch view names branches that the session does not have, or not together."""
 
@@ -177,6 +181,7 @@ __all__ = [
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
+    "SessionEncryptionError",
     "SessionError",
     "SessionExistsError",
     "SessionGoneError",

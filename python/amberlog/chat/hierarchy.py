@@ -7,12 +7,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from amberlog.chat.messages import SessionData
 from amberlog.chat.store import DefaultSessionStore
 from amberlog.config import chat_session_dir
 from amberlog.errors import SessionNotFoundError
+
+if TYPE_CHECKING:
+    from amberlog.chat._cores import KinCore
 
 
 def _new_id() -> str:
@@ -117,6 +120,8 @@ class HierarchicalSessionStore(DefaultSessionStore):
     The arguments are those of `DefaultSessionStore`, whose files these are: either store leaves
     what the other wrote whole.
     """
+
+    _core: KinCore
 
     def create_session(
         self,

@@ -16,6 +16,7 @@ mod snapshot;
 mod stamp;
 mod store;
 mod tally;
+mod transcript;
 
 pub use document::{Document, Message};
 pub use edit::{Checkpoint, Edit};
@@ -27,3 +28,4 @@ pub use scan::{Listing, Unreadable};
 pub use search::Query;
 pub use snapshot::Snapshot;
 pub use store::{Change, Options, Store};
+pub use transcript::Transcripts;

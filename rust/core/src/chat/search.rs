@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::document::Document;
-use super::entry::{Entry, id_of};
+use super::entry::id_of;
 use super::store::Store;
 use crate::codec::json::Json;
 use crate::{Error, Result};
@@ -35,7 +35,7 @@ pub struct Query {
     window: usize,
 }
 
-struct Found {
+pub(super) struct Found {
     score: f64,
     when: String,
     lineage: Option<String>,
@@ -81,7 +81,8 @@ impl Query {
         self.terms.iter().fold(whole, |sum, term| if is_held(term) { sum + 1.0 } else { sum })
     }
 
-    fn find(&self, entry: &Entry, document: &Document) -> Option<Found> {
+    /// Scores a session and shows its best message; `file` is asked for an id that it does not say.
+    pub(super) fn find(&self, file: &str, document: &Document) -> Option<Found> {
         let turns = turns(document);
         let mut best: Option<(usize, f64)> = None;
         let mut total = 0.0;
@@ -106,7 +107,7 @@ impl Query {
             .unwrap_or_default();
         let text = turns.get(anchor).map_or("", |turn| turn.text.as_str());
         let pairs = [
-            ("session_id", id_of(&entry.file, document)),
+            ("session_id", id_of(file, document)),
             ("title", Json::text(&title(document))),
             ("when", when.clone()),
             ("snippet", Json::text(&self.snippet(text))),
@@ -144,7 +145,7 @@ impl Store {
     /// Every session is read.
     pub fn search(&self, query: &Query, limit: usize, now: f64) -> Result<Json> {
         let listing = self.list(now)?;
-        let found = self.read_all(&listing.entries, |entry, document| query.find(entry, document));
+        let found = self.read_all(&listing.entries, |entry, document| query.find(&entry.file, document));
         Ok(Json::List(best(found, limit)))
     }
 
@@ -181,7 +182,8 @@ impl Store {
     }
 }
 
-fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
+/// Returns what is shown of the best sessions, one of each lineage.
+pub(super) fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.when.cmp(&a.when)));
     let mut seen = HashSet::new();
     found.retain(|found| found.lineage.clone().is_none_or(|lineage| seen.insert(lineage)));
@@ -261,7 +263,8 @@ fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
     stamps.len() >= AUTOMATED.1 && hours > 0.0 && count / hours > AUTOMATED.0
 }
 
-fn lineage(document: &Document) -> Option<String> {
+/// The conversation that a session goes on with.
+pub(super) fn lineage(document: &Document) -> Option<String> {
     let key = |key: &&str| document.get_or_metadata(key).filter(|value| value.is_truthy());
     LINEAGE.iter().find_map(key).map(|value| value.as_str().map_or_else(|| value.to_text(), str::to_owned))
 }

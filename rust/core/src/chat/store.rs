@@ -13,6 +13,7 @@ use super::name::Name;
 use super::proof::{self, Proof, Stamp};
 use super::retention::Policy;
 use super::stamp::iso;
+use super::tally::Tally;
 use crate::codec::json::Json;
 use crate::files::exclusion::Exclusion;
 use crate::files::replace::{replace_alone, sync_directory_at};
@@ -257,31 +258,13 @@ impl Store {
         slot: &mut Option<Loaded>,
         edit: impl FnOnce(&mut Document) -> Result<bool>,
     ) -> Result<bool> {
-        let now = iso(change.now);
         let (mut document, mut tally, old) = match slot.take() {
             Some(Loaded { document, tally, proof }) => (document, tally, Some(proof)),
-            None => (Document::new(name.id(), &now), None, None),
+            None => (Document::new(name.id(), &iso(change.now)), None, None),
         };
-        // Only old snapshots need them, which the peer writes no more.
-        let archived = (document.archive.len(), document.archive.last().cloned());
-        let before = document.has_old_snapshots().then(|| document.messages.clone());
-        if !edit(&mut document)? {
+        if !revise(&mut document, &mut tally, name.id(), change, edit)? {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
-        }
-        document.complete(name.id(), &now);
-        if !change.keep_time {
-            document.set("updated_at", Json::text(&now));
-        }
-        // An archive that the edit replaced is counted anew.
-        if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
-            tally = None;
-        }
-        if let Some(policy) = change.policy {
-            document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), &mut tally);
-        }
-        if let Some(before) = before {
-            document.mark_old_snapshots(&before);
         }
         let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
@@ -303,6 +286,38 @@ impl Store {
         self.spare.give(bytes);
         file
     }
+}
+
+/// Changes a document as one write does, and returns whether there is anything to write.
+pub(super) fn revise(
+    document: &mut Document,
+    tally: &mut Option<Tally>,
+    session_id: &str,
+    change: Change,
+    edit: impl FnOnce(&mut Document) -> Result<bool>,
+) -> Result<bool> {
+    let now = iso(change.now);
+    // Only old snapshots need them, which the peer writes no more.
+    let archived = (document.archive.len(), document.archive.last().cloned());
+    let before = document.has_old_snapshots().then(|| document.messages.clone());
+    if !edit(document)? {
+        return Ok(false);
+    }
+    document.complete(session_id, &now);
+    if !change.keep_time {
+        document.set("updated_at", Json::text(&now));
+    }
+    // An archive that the edit replaced is counted anew.
+    if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
+        *tally = None;
+    }
+    if let Some(policy) = change.policy {
+        document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), tally);
+    }
+    if let Some(before) = before {
+        document.mark_old_snapshots(&before);
+    }
+    Ok(true)
 }
 
 /// Brings the slot level with the file.

@@ -6,6 +6,7 @@ mod edits;
 mod identity;
 mod kinship;
 mod scan;
+mod transcript;
 mod value;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
+pub(crate) use self::transcript::PyTranscriptStore;
 use crate::error::Raise;
 
 /// The sessions of one directory.
