@@ -13,8 +13,16 @@ class ChatStore:
     Times are seconds since 1970. A value that would not come back equal is refused.
     """
 
-    def __new__(cls, directory: Path, *, sync: bool, kept: int) -> ChatStore:
-        """Opens a directory, which is made where it is missing."""
+    def __new__(
+        cls,
+        directory: Path,
+        *,
+        sync: bool,
+        kept: int,
+        index: Path | None = None,
+        full_text: bool = True,
+    ) -> ChatStore:
+        """Opens a directory, which is made where it is missing, with an index or without one."""
 
     def edit(
         self,
@@ -79,8 +87,19 @@ class ChatStore:
     def rows(self, limit: int | None, *, now: float) -> list[dict[str, object]]:
         """Returns the rows of a list, the sessions last written first."""
 
-    def ids_where(self, field: str, wanted: str, *, now: float) -> list[str]:
+    def ids_where(
+        self, field: str, wanted: str, limit: int | None = None, *, now: float
+    ) -> list[str]:
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
+
+    def route(self, gateway_session_id: str, *, now: float) -> str | None:
+        """Returns the session that an outside id leads to."""
+
+    def index_fault(self) -> str | None:
+        """Returns why the index could not be used when it was last asked."""
+
+    def settle_index(self, *, now: float) -> None:
+        """Brings the index level, and what the peer reads of it."""
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns the files that are no sessions, and why."""
@@ -156,8 +175,13 @@ class TranscriptStore:
     def rows(self, limit: int | None, *, now: float) -> list[dict[str, object]]:
         """Returns the rows of a list, the sessions last written first."""
 
-    def ids_where(self, field: str, wanted: str, *, now: float) -> list[str]:
+    def ids_where(
+        self, field: str, wanted: str, limit: int | None = None, *, now: float
+    ) -> list[str]:
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
+
+    def route(self, gateway_session_id: str, *, now: float) -> str | None:
+        """Returns the session that an outside id leads to."""
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns the files that are no sessions, and why."""

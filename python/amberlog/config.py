@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
+
+ChatIndex = Literal["fts5", "like", "off"]
+_CHAT_INDEXES: tuple[ChatIndex, ...] = ("fts5", "like", "off")
 
 
 def config_dir() -> Path:
@@ -47,6 +51,23 @@ def chat_session_dir() -> Path:
     return (Path(shared) / "praisonai" if Path(shared).is_absolute() else own) / "sessions"
 
 
+def chat_index() -> ChatIndex:
+    """Returns how the index of a `SqliteSessionStore` is kept: `AMBERLOG_CHAT_INDEX`.
+
+    `fts5`, the default, keeps the peer's text table as one of full text; `like` as a plain one, as
+    where SQLite has no FTS5; `off` keeps no index, as where there is no SQLite: all is read from the
+    files.
+
+    Raises:
+        ValueError: It is set to something else.
+    """
+    chosen = os.environ.get("AMBERLOG_CHAT_INDEX") or "fts5"
+    for known in _CHAT_INDEXES:
+        if chosen == known:
+            return known
+    raise ValueError(f"AMBERLOG_CHAT_INDEX must be one of {_CHAT_INDEXES}, not {chosen!r}")
+
+
 def identity_path() -> Path:
     """Returns the file of identity links, without creating it; looked up anew each time.
 
@@ -63,4 +84,12 @@ def _first_set(*names: str) -> Path | None:
     return None
 
 
-__all__ = ["chat_session_dir", "config_dir", "identity_path", "server_token", "session_dir"]
+__all__ = [
+    "ChatIndex",
+    "chat_index",
+    "chat_session_dir",
+    "config_dir",
+    "identity_path",
+    "server_token",
+    "session_dir",
+]

@@ -19,6 +19,7 @@ from amberlog.chat.identity import (
     IdentityResolverProtocol,
     InMemoryIdentityResolver,
 )
+from amberlog.chat.indexed import SqliteSessionStore, get_sqlite_session_store
 from amberlog.chat.messages import CompactionCheckpoint, SessionData, SessionMessage
 from amberlog.chat.protocols import (
     ImportReport,
@@ -59,11 +60,13 @@ __all__ = [
     "SessionSnapshot",
     "SessionStoreProtocol",
     "SessionSummary",
+    "SqliteSessionStore",
     "SqliteTranscriptStore",
     "clear_session_context",
     "generate_session_key",
     "get_default_session_store",
     "get_hierarchical_session_store",
     "get_session_context",
+    "get_sqlite_session_store",
     "set_session_context",
 ]

@@ -81,9 +81,12 @@ class Conversations:
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
-        self._core = self._opened(directory, durability == "power", max(cache_maxsize, 0))
+        self._core = self._opened(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
         # Last, so that a store that cannot be made leaves no thread.
         self._mirror_writer = None if mirror is None else MirrorWriter(mirror)
+
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatCore:
+        return ChatStore(directory, sync=sync, kept=kept)
 
     def add_message(
         self,
@@ -322,9 +325,6 @@ class Conversations:
         """Sends what waits for the mirror, and sends it nothing from then on."""
         if self._mirror_writer is not None:
             self._mirror_writer.close()
-
-    def _opened(self, directory: Path, sync: bool, kept: int) -> ChatCore:  # noqa: FBT001  # one caller
-        return ChatStore(directory, sync=sync, kept=kept)
 
     def _send(self, session_id: str, *messages: dict[str, object]) -> None:
         if self._mirror_writer is not None and messages:

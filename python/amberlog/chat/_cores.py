@@ -66,8 +66,14 @@ class ChatCore(Protocol):
         """Returns the rows of a list, the sessions last written first."""
         ...
 
-    def ids_where(self, field: str, wanted: str, *, now: float) -> list[str]:
+    def ids_where(
+        self, field: str, wanted: str, limit: int | None = None, *, now: float
+    ) -> list[str]:
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
+        ...
+
+    def route(self, gateway_session_id: str, *, now: float) -> str | None:
+        """Returns the session that an outside id leads to."""
         ...
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
@@ -92,6 +98,18 @@ class ChatCore(Protocol):
 
     def forget(self, session_id: str | None = None) -> None:
         """Lets go of what is kept in memory."""
+        ...
+
+
+class IndexedCore(ChatCore, Protocol):
+    """A home that keeps an index of its sessions."""
+
+    def index_fault(self) -> str | None:
+        """Returns why the index could not be used when it was last asked."""
+        ...
+
+    def settle_index(self, *, now: float) -> None:
+        """Brings the index level, and what the peer reads of it."""
         ...
 
 
@@ -121,4 +139,4 @@ class KinCore(ChatCore, Protocol):
         ...
 
 
-__all__ = ["ChatCore", "KinCore"]
+__all__ = ["ChatCore", "IndexedCore", "KinCore"]

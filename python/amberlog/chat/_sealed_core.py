@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from amberlog.chat._cipher import Cipher
-    from amberlog.chat._cores import ChatCore, KinCore, Mutate, Policy
+    from amberlog.chat._cores import ChatCore, IndexedCore, KinCore, Mutate, Policy
 
 # By these a session is found; they say who, when and where, and nothing of what was said.
 _IDS = frozenset(
@@ -170,9 +170,23 @@ class SealedCore:
         """Returns the rows of a list, opened."""
         return self._open_list(self._core.rows(limit, now=now))
 
-    def ids_where(self, field: str, wanted: str, *, now: float) -> list[str]:
+    def ids_where(
+        self, field: str, wanted: str, limit: int | None = None, *, now: float
+    ) -> list[str]:
         """Returns the ids of sessions by what is in the clear."""
-        return self._core.ids_where(field, wanted, now=now)
+        return self._core.ids_where(field, wanted, limit, now=now)
+
+    def route(self, gateway_session_id: str, *, now: float) -> str | None:
+        """Returns the session that an outside id leads to."""
+        return self._core.route(gateway_session_id, now=now)
+
+    def index_fault(self) -> str | None:
+        """Returns why the index could not be used when it was last asked."""
+        return cast("IndexedCore", self._core).index_fault()
+
+    def settle_index(self, *, now: float) -> None:
+        """Brings the index level; what it holds of words is encrypted as they are."""
+        cast("IndexedCore", self._core).settle_index(now=now)
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns what holds no session, and why."""

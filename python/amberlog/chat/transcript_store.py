@@ -78,7 +78,7 @@ class SqliteTranscriptStore(DefaultSessionStore):
         """Returns what SQLite finds wrong with the database, one line a fault."""
         return self._transcripts.faults()
 
-    def _opened(self, directory: Path, sync: bool, kept: int) -> TranscriptStore:  # noqa: FBT001  # one caller
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> TranscriptStore:
         if self.db_path != IN_MEMORY:
             chosen = Path(self.db_path).expanduser() if self.db_path else directory / "sessions.db"
             self.db_path = str(chosen)

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::cell::{Loaded, Memory, lock};
 use super::document::Document;
 use super::name::Name;
 use super::proof::{self, Proof, Stamp};
+use super::register::Register;
 use super::retention::Policy;
 use super::stamp::iso;
 use super::tally::Tally;
@@ -57,6 +58,7 @@ pub struct Store {
     pub(super) directory: PathBuf,
     options: Options,
     pub(super) memory: Memory,
+    pub(super) register: Option<Arc<Register>>,
     spare: Spare,
 }
 
@@ -94,7 +96,13 @@ impl Store {
     /// Opens a directory, which is made where it is missing.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|error| Error::io(directory, "create", &error))?;
-        Ok(Self { directory: directory.to_owned(), options, memory: Memory::new(), spare: Spare::default() })
+        Ok(Self {
+            directory: directory.to_owned(),
+            options,
+            memory: Memory::new(),
+            register: None,
+            spare: Spare::default(),
+        })
     }
 
     /// Reads a session; `None` where there is none. No lock is taken and nothing on disk changes.
@@ -175,6 +183,7 @@ impl Store {
         let path = self.directory.join(&file);
         let _excluded = Exclusion::take(&path, timeout)?;
         self.memory.forget(Some(&file));
+        self.expect_write(&file);
         match std::fs::remove_file(&path) {
             Ok(()) => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -266,6 +275,9 @@ impl Store {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
         }
+        if let Some(file) = path.file_name().and_then(|file| file.to_str()) {
+            self.expect_write(file);
+        }
         let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
         *slot = Some(Loaded { document, tally, proof });
@@ -273,6 +285,12 @@ impl Store {
             old.give_up();
         }
         Ok(true)
+    }
+
+    fn expect_write(&self, file: &str) {
+        if let Some(register) = &self.register {
+            register.expect_write(file);
+        }
     }
 
     fn write(&self, path: &Path, document: &Document) -> Result<File> {

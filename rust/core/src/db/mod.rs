@@ -1,5 +1,6 @@
 //! The only opener of SQLite: flags, schema, transactions, locks.
 
+pub mod chat_index;
 pub mod fault;
 pub mod ffi;
 pub mod fork;

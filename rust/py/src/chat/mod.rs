@@ -12,7 +12,7 @@ mod value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use amberlog_core::chat::{Change, Document, Name, Options, Store};
+use amberlog_core::chat::{Change, Document, Home, Keeping, Name, Options, Store};
 use amberlog_core::codec::json::Json;
 use amberlog_core::{Error, Result};
 use pyo3::prelude::*;
@@ -52,10 +52,25 @@ fn seconds(given: f64) -> Duration {
 #[pymethods]
 impl PyChatStore {
     #[new]
-    #[pyo3(signature = (directory, *, sync, kept))]
-    fn new(py: Python<'_>, directory: PathBuf, sync: bool, kept: usize) -> PyResult<Self> {
-        let store = py.detach(|| Store::open(&directory, Options { sync, kept })).or_raise(py)?;
-        Ok(Self { store })
+    #[pyo3(signature = (directory, *, sync, kept, index=None, full_text=true))]
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        sync: bool,
+        kept: usize,
+        index: Option<PathBuf>,
+        full_text: bool,
+    ) -> PyResult<Self> {
+        let options = Options { sync, kept };
+        let keeping = index.map(|path| {
+            let is_file = path.as_os_str() != ":memory:";
+            Keeping { home: if is_file { Home::File(path) } else { Home::Memory }, full_text }
+        });
+        let store = py.detach(|| match keeping {
+            Some(keeping) => Store::open_indexed(&directory, options, keeping),
+            None => Store::open(&directory, options),
+        });
+        Ok(Self { store: store.or_raise(py)? })
     }
 
     #[pyo3(signature = (session_id, edits, *, now, timeout_s, policy=None))]

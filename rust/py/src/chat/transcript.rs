@@ -190,10 +190,24 @@ impl PyTranscriptStore {
         value::object(py, text.or_raise(py)?.as_bytes())
     }
 
-    #[pyo3(signature = (field, wanted, *, now))]
-    fn ids_where(&self, py: Python<'_>, field: &str, wanted: &str, now: f64) -> PyResult<Vec<String>> {
+    #[pyo3(signature = (field, wanted, limit=None, *, now))]
+    fn ids_where(
+        &self,
+        py: Python<'_>,
+        field: &str,
+        wanted: &str,
+        limit: Option<usize>,
+        now: f64,
+    ) -> PyResult<Vec<String>> {
         let _ = now;
-        py.detach(|| self.store.ids_where(field, wanted)).or_raise(py)
+        py.detach(|| self.store.ids_where(field, wanted, limit)).or_raise(py)
+    }
+
+    #[pyo3(signature = (gateway_session_id, *, now))]
+    fn route(&self, py: Python<'_>, gateway_session_id: &str, now: f64) -> PyResult<Option<String>> {
+        let _ = now;
+        let ids = || self.store.ids_where("gateway_session_id", gateway_session_id, Some(1));
+        Ok(py.detach(ids).or_raise(py)?.pop())
     }
 
     #[pyo3(signature = (*, now))]

@@ -54,10 +54,10 @@ fn fill(connection: &Connection, path: &Path, directory: &Path, now: f64) -> Res
     let mut documents: Vec<Arc<Entry>> = listing.entries.to_vec();
     // Of two files of one id the one written last counts, as it does for a gateway.
     documents.sort_by(|a, b| (&b.updated, &a.file).cmp(&(&a.updated, &b.file)));
-    for batch in documents.chunks(BATCH) {
-        let read = store.read_all(batch, |entry, document| {
-            Some((id_of(&entry.file, document), document.clone().packed()))
-        });
+    let files: Vec<String> = documents.into_iter().map(|entry| entry.file.clone()).collect();
+    for batch in files.chunks(BATCH) {
+        let read =
+            store.read_all(batch, |file, document| Some((id_of(file, document), document.clone().packed())));
         if read.len() < batch.len() {
             return Err(Error::damaged(directory, "a session", "it changed while it was read"));
         }

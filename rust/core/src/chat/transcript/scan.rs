@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, params};
 
 use super::{Transcripts, rows};
 use crate::Result;
@@ -17,11 +17,10 @@ use crate::error::Error;
 
 const ALL: &str = "SELECT session_id, data FROM sessions ORDER BY updated_at DESC, session_id";
 const BY_AGENT_NAME: &str =
-    "SELECT session_id FROM sessions WHERE agent_name = ?1 ORDER BY updated_at DESC, session_id";
-const BY_GATEWAY: &str =
-    "SELECT session_id FROM sessions WHERE gateway_session_id = ?1 ORDER BY updated_at DESC, session_id";
+    "SELECT session_id FROM sessions WHERE agent_name = ?1 ORDER BY updated_at DESC, session_id LIMIT ?2";
+const BY_GATEWAY: &str = "SELECT session_id FROM sessions WHERE gateway_session_id = ?1 ORDER BY updated_at DESC, session_id LIMIT ?2";
 const BY_AGENT: &str =
-    "SELECT session_id FROM sessions WHERE agent_id = ?1 ORDER BY updated_at DESC, session_id";
+    "SELECT session_id FROM sessions WHERE agent_id = ?1 ORDER BY updated_at DESC, session_id LIMIT ?2";
 
 /// Texts that are in memory at once, unless one alone is larger.
 const BATCH_BYTES: usize = 8 << 20;
@@ -45,8 +44,9 @@ impl Transcripts {
     }
 
     /// Returns the ids of the sessions of an `agent_name`, `gateway_session_id` or `agent_id`, those
-    /// last written first.
-    pub fn ids_where(&self, field: &str, wanted: &str) -> Result<Vec<String>> {
+    /// last written first, `limit` at most.
+    pub fn ids_where(&self, field: &str, wanted: &str, limit: Option<usize>) -> Result<Vec<String>> {
+        let most = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
         let query = match field {
             "agent_name" => BY_AGENT_NAME,
             "gateway_session_id" => BY_GATEWAY,
@@ -55,7 +55,7 @@ impl Transcripts {
         let home = self.own()?;
         let open = home.lock("list")?;
         let ids = open.connection.prepare_cached(query).and_then(|mut statement| {
-            statement.query_map([&wanted as &dyn ToSql], |row| row.get(0))?.collect()
+            statement.query_map(params![wanted, most], |row| row.get(0))?.collect()
         });
         ids.map_err(|source| translate(&home.path, "list", &source))
     }
