@@ -175,6 +175,91 @@ class ChatLock:
         """Lets go of the lock."""
 
 @final
+class TranscriptStore:
+    """The chat sessions of one database, each a row; its verbs are those of `ChatStore`.
+
+    Safe to share between threads, and over a fork unless it is in memory.
+    """
+
+    def __new__(
+        cls, path: Path, directory: Path, *, sync: bool, kept: int, now: float
+    ) -> TranscriptStore:
+        """Opens a database; a new one gets the documents of `directory` as its sessions."""
+
+    def edit(
+        self,
+        session_id: str,
+        edits: list[_ChatEdit],
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> bool:
+        """Makes changes in one write, and returns whether there was anything to change."""
+
+    def change(
+        self,
+        session_id: str,
+        mutate: Callable[[dict[str, object]], dict[str, object] | None],
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+        only_new: bool = False,
+        keep_time: bool = False,
+    ) -> bool:
+        """Puts what `mutate` returns in the place of a document; nothing where it is `None`."""
+
+    def document(self, session_id: str) -> dict[str, object] | None:
+        """Returns a session as it is stored."""
+
+    def documents(self, session_id: str | None = None, *, now: float) -> list[dict[str, object]]:
+        """Returns all sessions, or those that are one conversation with a session."""
+
+    def chat_history(self, session_id: str, max_messages: int | None) -> list[dict[str, object]]:
+        """Returns the newest messages for a model."""
+
+    def working_history(
+        self, session_id: str, max_messages: int | None, *, with_archive: bool
+    ) -> list[dict[str, object]]:
+        """Returns the summary that stands in for older messages, and what came after it."""
+
+    def window(self, session_id: str, around: int | None, window: int) -> list[dict[str, object]]:
+        """Returns messages around one, archived ones counted first."""
+
+    def rows(self, limit: int | None, *, now: float) -> list[dict[str, object]]:
+        """Returns the rows of a list, the sessions last written first."""
+
+    def ids_where(
+        self, field: str, wanted: str, limit: int | None = None, *, now: float
+    ) -> list[str]:
+        """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
+
+    def route(self, gateway_session_id: str, *, now: float) -> str | None:
+        """Returns the session that an outside id leads to."""
+
+    def unreadable(self, *, now: float) -> list[tuple[str, str]]:
+        """Returns the files that are no sessions, and why."""
+
+    def search(self, query: str, *, limit: int, window: int, now: float) -> list[dict[str, object]]:
+        """Returns the sessions that best hold the words."""
+
+    def path(self, session_id: str) -> str:
+        """Returns the file of a session, or the one that it would get."""
+
+    def exists(self, session_id: str) -> bool:
+        """Returns whether a session has a file."""
+
+    def delete(self, session_id: str, *, timeout_s: float) -> bool:
+        """Removes a session, and returns whether there was one."""
+
+    def forget(self, session_id: str | None = None) -> None:
+        """Lets go of what is kept in memory."""
+
+    def faults(self) -> list[str]:
+        """Returns what SQLite finds wrong with the database, one line a fault."""
+
+@final
 class IdentityLinks:
     """One file of links, shared with other processes."""
 

@@ -7,6 +7,7 @@ from amberlog.chat.context import (
     get_session_context,
     set_session_context,
 )
+from amberlog.chat.encrypted_store import EncryptedSessionStore, generate_session_key
 from amberlog.chat.gateway import neutralize_untrusted_text
 from amberlog.chat.hierarchy import (
     ExtendedSessionData,
@@ -29,15 +30,19 @@ from amberlog.chat.protocols import (
     RuntimeStateMirroringProtocol,
     SearchableSessionStoreProtocol,
     SessionHit,
+    SessionMirrorProtocol,
     SessionStoreProtocol,
     SessionSummary,
 )
 from amberlog.chat.store import DefaultSessionStore, get_default_session_store
+from amberlog.chat.transcript_store import SqliteTranscriptStore
 from amberlog.chat.workspace import workspace_id
+from amberlog.errors import SessionEncryptionError
 
 __all__ = [
     "CompactionCheckpoint",
     "DefaultSessionStore",
+    "EncryptedSessionStore",
     "ExtendedSessionData",
     "FileIdentityResolver",
     "HierarchicalSessionStore",
@@ -52,13 +57,17 @@ __all__ = [
     "SearchableSessionStoreProtocol",
     "SessionContext",
     "SessionData",
+    "SessionEncryptionError",
     "SessionHit",
     "SessionMessage",
+    "SessionMirrorProtocol",
     "SessionSnapshot",
     "SessionStoreProtocol",
     "SessionSummary",
     "SqliteSessionStore",
+    "SqliteTranscriptStore",
     "clear_session_context",
+    "generate_session_key",
     "get_default_session_store",
     "get_hierarchical_session_store",
     "get_session_context",

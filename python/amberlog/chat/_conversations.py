@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Literal, cast
 from amberlog._core import ChatStore
 from amberlog.chat._lenient import LenientChat, PersistFailure
 from amberlog.chat.messages import SessionData, SessionMessage
+from amberlog.chat.mirror import MirrorWriter, record
 from amberlog.config import chat_session_dir, chat_spill_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from amberlog.chat._cores import ChatCore, KinCore
+    from amberlog.chat.protocols import SessionMirrorProtocol
 
 DEFAULT_MAX_MESSAGES = 100
 DEFAULT_LOCK_TIMEOUT = 5.0
@@ -45,6 +49,8 @@ class Conversations:
             `None` is `compact`, and `truncate` where `max_messages` is not 100.
         active_window: How many messages the window has, where that is not `max_messages`; without
             a limit when it is not positive.
+        mirror: A second place that gets a copy of each complete message, after it is stored and
+            without anybody waiting for it.
         cache_maxsize: How many sessions are kept in memory at most, each with a file held open;
             never more than 128, and 0 leaves it at that.
         durability: `power`: a write survives a power cut; `process`: it survives the process.
@@ -67,6 +73,7 @@ class Conversations:
         lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
         retention: str | None = None,
         active_window: int | None = None,
+        mirror: SessionMirrorProtocol | None = None,
         cache_maxsize: int = DEFAULT_CACHE_MAXSIZE,
         *,
         durability: ChatDurability = "power",
@@ -91,13 +98,16 @@ class Conversations:
         self._core = self._opened(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
         if not strict:
             policy = (self.retention, self.active_window)
+            beneath = cast("KinCore", self._core)
             lenient = LenientChat(
-                self._core, chat_spill_dir(), policy, lock_timeout, self._report_failure
+                beneath, chat_spill_dir(), policy, lock_timeout, self._report_failure
             )
             # It has every verb of the core.
-            self._core = cast("ChatStore", lenient)
+            self._core = cast("ChatCore", lenient)
+        # Last, so that a store that cannot be made leaves no thread.
+        self._mirror_writer = None if mirror is None else MirrorWriter(mirror)
 
-    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatStore:
+    def _opened(self, directory: Path, *, sync: bool, kept: int) -> ChatCore:
         return ChatStore(directory, sync=sync, kept=kept)
 
     def add_message(
@@ -140,7 +150,8 @@ class Conversations:
             message["tool_calls"] = tool_calls
         if tool_call_id is not None:
             message["tool_call_id"] = tool_call_id
-        return self._edit(session_id, ("append", message))
+        is_stored = self._edit(session_id, ("append", message))
+        return is_stored and self._send(session_id, message)
 
     def add_user_message(
         self, session_id: str, content: str, metadata: Mapping[str, object] | None = None
@@ -164,7 +175,12 @@ class Conversations:
             content: All that was said so far.
             finalize: Whether that is all; an empty message is dropped then.
         """
-        return self._edit(session_id, ("partial", content, time.time(), finalize))
+        now = time.time()
+        is_stored = self._edit(session_id, ("partial", content, now, finalize))
+        if is_stored and finalize and content:
+            message = SessionMessage("assistant", content, now)
+            self._send(session_id, message.to_dict())
+        return is_stored
 
     def discard_partial_assistant_message(self, session_id: str) -> bool:
         """Drops a message at the end of a session that was never finalized."""
@@ -177,7 +193,9 @@ class Conversations:
             session_id: The session.
             messages: Each with `role` and `content`, and whatever else it shall keep.
         """
-        return self._edit(session_id, ("replace", [_whole(message) for message in messages]))
+        built = [_whole(message) for message in messages]
+        is_stored = self._edit(session_id, ("replace", built))
+        return is_stored and self._send(session_id, *built)
 
     def clear_session(self, session_id: str) -> bool:
         """Removes the window's messages and the checkpoint; archive, metadata and routes stay."""
@@ -312,6 +330,29 @@ class Conversations:
     def invalidate_cache(self, session_id: str | None = None) -> None:
         """Lets go of the memory of a session, or of all; what is read is always the file."""
         self._core.forget(session_id)
+
+    def flush_mirror(self, timeout: float | None = None) -> bool:
+        """Waits until the mirror has what was stored so far, or has failed to take it.
+
+        Args:
+            timeout: Seconds to wait at most; `None` for as long as it takes.
+
+        Returns:
+            Whether that is so; `True` without a mirror.
+        """
+        return self._mirror_writer is None or self._mirror_writer.flush(timeout)
+
+    def close_mirror(self) -> None:
+        """Sends what waits for the mirror, and sends it nothing from then on."""
+        if self._mirror_writer is not None:
+            self._mirror_writer.close()
+
+    def _send(self, session_id: str, *messages: dict[str, object]) -> bool:
+        """Hands stored messages to the mirror, which nobody waits for."""
+        if self._mirror_writer is not None and messages:
+            records = [record(session_id, message) for message in messages]
+            self._mirror_writer.enqueue(session_id, records)
+        return True
 
     def _edit(self, session_id: str, *edits: tuple[object, ...]) -> bool:
         made: bool | None = self._core.edit(

@@ -8,14 +8,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from amberlog._core import ChatRescue
+from amberlog._core import ChatRescue, ChatStore
 from amberlog.errors import SessionDamagedError, SessionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from amberlog._core import ChatStore
+    from amberlog.chat._cores import KinCore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +48,8 @@ class LenientChat:
     """Everything that the core of a chat store is, with answers in the place of errors.
 
     A damaged file is set aside, and its session is empty. A message that cannot be written is
-    spilled, and comes back with the next call about its session. Each failure is reported.
+    spilled, and comes back with the next call about its session. Each failure is reported. Where
+    sessions have no files of their own there is nothing to set aside, and nothing is spilled.
 
     Args:
         core: The core.
@@ -60,14 +61,14 @@ class LenientChat:
 
     def __init__(
         self,
-        core: ChatStore,
+        core: KinCore,
         spills: Path,
         policy: tuple[str, int | None],
         timeout_s: float,
         report: Callable[[PersistFailure], None],
     ) -> None:
         self._core = core
-        self._rescue = ChatRescue(core, spills)
+        self._rescue = ChatRescue(core, spills) if isinstance(core, ChatStore) else None
         self._policy = policy
         self._timeout_s = timeout_s
         self._report = report
@@ -152,6 +153,8 @@ class LenientChat:
 
     def archived(self, session_id: str) -> int:
         """Returns how many messages were moved out of the window."""
+        if not isinstance(self._core, ChatStore):
+            return 0
         try:
             return self._core.archived(session_id)
         except (SessionError, ValueError):
@@ -177,18 +180,21 @@ class LenientChat:
         policy: tuple[str, int | None] | None,
     ) -> tuple[str, dict[str, object]] | None:
         """Returns the file that changes would write and its document; `None` if nothing changes."""
+        if self._rescue is None:
+            return None
         preview = self._rescue.preview
         return self._mended(session_id, preview, session_id, edits, now=now, policy=policy)
 
     def put(self, path: str, document: object) -> None:
         """Puts a document in the place of a file, for whoever holds its lock."""
-        self._rescue.put(path, _spelled(document))
+        if self._rescue is not None:
+            self._rescue.put(path, _spelled(document))
 
     def salvage(self, session_id: str, edits: list[tuple[object, ...]], error: str) -> None:
         """Spills the message that changes would have added, and reports what happened."""
         words = {edit[0]: edit[1:] for edit in edits}
         message = words["append"][0] if "append" in words else None
-        if not isinstance(message, dict):
+        if not isinstance(message, dict) or self._rescue is None:
             self._report(PersistFailure(session_id, error))
             return
         path = None
@@ -216,7 +222,7 @@ class LenientChat:
         try:
             return call(*args, **kwargs)
         except SessionDamagedError as damage:
-            if damage.path is None:
+            if damage.path is None or self._rescue is None:
                 raise
             aside = self._rescue.set_aside(
                 damage.path, now=time.time(), timeout_s=self._timeout_s
@@ -228,6 +234,8 @@ class LenientChat:
         return call(*args, **kwargs)
 
     def _recover(self, session_id: str) -> None:
+        if self._rescue is None:
+            return
         recover = self._rescue.recover
         try:
             self._mended(

@@ -17,6 +17,7 @@ from amberlog.config import chat_session_dir
 from amberlog.errors import SessionNotFoundError
 
 if TYPE_CHECKING:
+    from amberlog.chat._cores import KinCore
     from amberlog.chat.title import TitleWriter
 
 
@@ -122,6 +123,8 @@ class HierarchicalSessionStore(DefaultSessionStore):
     The arguments are those of `DefaultSessionStore`, whose files these are: either store leaves
     what the other wrote whole.
     """
+
+    _core: KinCore
 
     def create_session(
         self,

@@ -12,19 +12,26 @@ from amberlog.chat.store import DefaultSessionStore
 from amberlog.config import chat_index, chat_session_dir
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypedDict
 
     from typing_extensions import Unpack
 
     from amberlog.chat._conversations import ChatDurability
+    from amberlog.chat._lenient import PersistFailure
+    from amberlog.chat._cores import IndexedCore
+    from amberlog.chat.protocols import SessionMirrorProtocol
 
     class _Options(TypedDict, total=False):
         max_messages: int
         lock_timeout: float
         retention: str | None
         active_window: int | None
+        mirror: SessionMirrorProtocol | None
         cache_maxsize: int
         durability: ChatDurability
+        strict: bool
+        on_failure: Callable[[PersistFailure], None] | None
 
 
 class SqliteSessionStore(DefaultSessionStore):
@@ -39,6 +46,8 @@ class SqliteSessionStore(DefaultSessionStore):
             lives as long as the store. `~` is the user's home.
         **kwargs: What else `DefaultSessionStore` takes.
     """
+
+    _core: IndexedCore
 
     def __init__(
         self, session_dir: str | None = None, db_path: str | None = None, **kwargs: Unpack[_Options]

@@ -232,6 +232,23 @@ class CheckpointQueryProtocol(Protocol):
         ...
 
 
+@runtime_checkable
+class SessionMirrorProtocol(Protocol):
+    """A second place for messages, which gets a copy of each after it is stored."""
+
+    def append(self, session_id: str, records: list[dict[str, object]]) -> object:
+        """Takes messages of a session, each with an `id` and its `session_id`."""
+        ...
+
+    def load(self, session_id: str) -> list[dict[str, object]]:
+        """Returns the records of a session."""
+        ...
+
+    def list_sessions(self, *, user_id: str | None = None) -> list[dict[str, object]]:
+        """Returns the sessions that there are records of."""
+        ...
+
+
 __all__ = [
     "CheckpointQueryProtocol",
     "ImportReport",
@@ -240,6 +257,7 @@ __all__ = [
     "RuntimeStateMirroringProtocol",
     "SearchableSessionStoreProtocol",
     "SessionHit",
+    "SessionMirrorProtocol",
     "SessionStoreProtocol",
     "SessionSummary",
 ]

@@ -35,10 +35,12 @@ PEERS: dict[str, tuple[str, ...]] = {
     "praisonaiagents": (
         "session",
         "session.context",
+        "session.encrypted_store",
         "session.hierarchy",
         "session.identity",
         "session.protocols",
         "session.sqlite_store",
+        "session.sqlite_transcript_store",
         "session.store",
         "session.workspace",
     ),

@@ -11,6 +11,11 @@ from amberlog.compat.praisonai.context import (
     get_session_context,
     set_session_context,
 )
+from amberlog.compat.praisonai.encrypted_store import (
+    EncryptedSessionStore,
+    SessionEncryptionError,
+    generate_session_key,
+)
 from amberlog.compat.praisonai.hierarchy import (
     ExtendedSessionData,
     HierarchicalSessionStore,
@@ -29,10 +34,12 @@ from amberlog.compat.praisonai.protocols import (
     PortableSessionStoreProtocol,
     SearchableSessionStoreProtocol,
     SessionHit,
+    SessionMirrorProtocol,
     SessionStoreProtocol,
     SessionSummary,
 )
 from amberlog.compat.praisonai.sqlite_store import SqliteSessionStore
+from amberlog.compat.praisonai.sqlite_transcript_store import SqliteTranscriptStore
 from amberlog.compat.praisonai.store import (
     CompactionCheckpoint,
     DefaultSessionStore,
@@ -65,6 +72,7 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "CompactionCheckpoint",
     "DefaultSessionStore",
+    "EncryptedSessionStore",
     "ExtendedSessionData",
     "FileIdentityResolver",
     "HierarchicalSessionStore",
@@ -77,13 +85,17 @@ __all__ = [
     "SearchableSessionStoreProtocol",
     "SessionContext",
     "SessionData",
+    "SessionEncryptionError",
     "SessionHit",
     "SessionMessage",
+    "SessionMirrorProtocol",
     "SessionSnapshot",
     "SessionStoreProtocol",
     "SessionSummary",
     "SqliteSessionStore",
+    "SqliteTranscriptStore",
     "clear_session_context",
+    "generate_session_key",
     "get_default_session_store",
     "get_hierarchical_session_store",
     "get_session_context",

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, cast
 
 import amberlog.chat
+from amberlog.chat._lenient import LenientChat
 from amberlog.chat.messages import SessionData
 from amberlog.compat.praisonai import _reading
 from amberlog.compat.praisonai._failures import fire
@@ -23,7 +24,8 @@ from amberlog.errors import SessionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from amberlog.chat._lenient import LenientChat, PersistFailure
+    from amberlog.chat._lenient import PersistFailure
+    from amberlog.chat.protocols import SessionMirrorProtocol
 
 logger = logging.getLogger("amberlog")
 
@@ -43,6 +45,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
         lock_timeout: Seconds that a write waits for another writer of the session.
         retention: What happens to messages beyond the window.
         active_window: How many messages the window has, where that is not `max_messages`.
+        mirror: A second place that gets a copy of each message.
         cache_maxsize: How many sessions are kept in memory at most.
         **beneath: What the store beneath takes besides.
     """
@@ -65,6 +68,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
         lock_timeout: float = 5.0,
         retention: str | None = None,
         active_window: int | None = None,
+        mirror: SessionMirrorProtocol | None = None,
         cache_maxsize: int = 256,
         **beneath: object,
     ) -> None:
@@ -75,6 +79,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
             lock_timeout=lock_timeout,
             retention=retention,
             active_window=active_window,
+            mirror=mirror,
             cache_maxsize=cache_maxsize or 0,
             strict=False,
             **beneath,
@@ -111,7 +116,9 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
         fire(failure)
 
     def _archived(self, session_id: str) -> int:
-        return self._core.archived(session_id) if self.retention == "compact" else 0
+        if self.retention != "compact" or not isinstance(self._core, LenientChat):
+            return 0
+        return self._core.archived(session_id)
 
     def _writes_itself(self) -> bool:
         """Returns whether nobody put another method in the place of ours."""

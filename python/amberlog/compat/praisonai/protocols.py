@@ -8,6 +8,7 @@ from amberlog.chat.protocols import (
     RuntimeStateMirroringProtocol,
     SearchableSessionStoreProtocol,
     SessionHit,
+    SessionMirrorProtocol,
     SessionStoreProtocol,
     SessionSummary,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "RuntimeStateMirroringProtocol",
     "SearchableSessionStoreProtocol",
     "SessionHit",
+    "SessionMirrorProtocol",
     "SessionStoreProtocol",
     "SessionSummary",
 ]

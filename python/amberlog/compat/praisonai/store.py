@@ -8,6 +8,7 @@ import threading
 import time
 
 from amberlog.chat.messages import CompactionCheckpoint, SessionData, SessionMessage
+from amberlog.chat.mirror import DEFAULT_MIRROR_MAX_RETRIES, DEFAULT_MIRROR_QUEUE_SIZE
 from amberlog.chat.store import (
     DEFAULT_CACHE_MAXSIZE,
     DEFAULT_LOCK_TIMEOUT,
@@ -80,6 +81,8 @@ __all__ = [
     "DEFAULT_CACHE_MAXSIZE",
     "DEFAULT_LOCK_TIMEOUT",
     "DEFAULT_MAX_MESSAGES",
+    "DEFAULT_MIRROR_MAX_RETRIES",
+    "DEFAULT_MIRROR_QUEUE_SIZE",
     "DEFAULT_RETENTION",
     "RETENTION_COMPACT",
     "RETENTION_KEEP_ALL",

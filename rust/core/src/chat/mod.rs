@@ -19,6 +19,7 @@ mod snapshot;
 mod stamp;
 mod store;
 mod tally;
+mod transcript;
 
 pub use answers::Field;
 pub use document::{Document, Message};
@@ -33,3 +34,4 @@ pub use scan::{Listing, Unreadable};
 pub use search::Query;
 pub use snapshot::Snapshot;
 pub use store::{Change, Options, Store};
+pub use transcript::Transcripts;

@@ -171,7 +171,7 @@ fn read(path: &Path) -> Result<Option<(Document, proof::Proof)>, String> {
 }
 
 /// Maps `items` by as many threads as there are processors; the order is kept.
-fn in_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     if threads == 1 || items.len() < FEW_FILES {
         return items.iter().filter_map(map).collect();

@@ -115,6 +115,7 @@ impl Query {
         self.terms.iter().fold(whole, |sum, term| if is_held(term) { sum + 1.0 } else { sum })
     }
 
+    /// Scores a session and shows its best message; `file` is asked for an id that it does not say.
     pub(super) fn find(&self, file: &str, document: &Document) -> Option<Found> {
         let turns = turns(document);
         let mut best: Option<(usize, f64)> = None;
@@ -204,6 +205,7 @@ impl Store {
     }
 }
 
+/// Returns what is shown of the best sessions, one of each lineage.
 pub(super) fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.when.cmp(&a.when)));
     let mut seen = HashSet::new();
@@ -294,6 +296,7 @@ pub(super) fn when(document: &Document) -> Json {
     ["updated_at", "created_at"].iter().find_map(set).cloned().unwrap_or_default()
 }
 
+/// The conversation that a session goes on with.
 pub(super) fn lineage(document: &Document) -> Option<String> {
     let key = |key: &&str| document.get_or_metadata(key).filter(|value| value.is_truthy());
     LINEAGE.iter().find_map(key).map(|value| value.as_str().map_or_else(|| value.to_text(), str::to_owned))

@@ -182,7 +182,7 @@ impl Store {
         let path = self.file_of(name)?;
         let mut document =
             self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
-        let is_changed = altered(name, change, &mut document, &mut None, edit)?;
+        let is_changed = revise(&mut document, &mut None, name.id(), change, edit)?;
         Ok(is_changed.then_some((path, document)))
     }
 
@@ -286,7 +286,7 @@ impl Store {
             Some(Loaded { document, tally, proof }) => (document, tally, Some(proof)),
             None => (Document::new(name.id(), &iso(change.now)), None, None),
         };
-        if !altered(name, change, &mut document, &mut tally, edit)? {
+        if !revise(&mut document, &mut tally, name.id(), change, edit)? {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
         }
@@ -321,22 +321,22 @@ impl Store {
     }
 }
 
-/// Makes a change to a document, and what follows from it; `false` when nothing changed.
-fn altered(
-    name: &Name,
-    change: Change,
+/// Changes a document as one write does, and returns whether there is anything to write.
+pub(super) fn revise(
     document: &mut Document,
     tally: &mut Option<Tally>,
+    session_id: &str,
+    change: Change,
     edit: impl FnOnce(&mut Document) -> Result<bool>,
 ) -> Result<bool> {
     let now = iso(change.now);
-    let archived = (document.archive.len(), document.archive.last().cloned());
     // Only old snapshots need them, which the peer writes no more.
+    let archived = (document.archive.len(), document.archive.last().cloned());
     let before = document.has_old_snapshots().then(|| document.messages.clone());
     if !edit(document)? {
         return Ok(false);
     }
-    document.complete(name.id(), &now);
+    document.complete(session_id, &now);
     if !change.keep_time {
         document.set("updated_at", Json::text(&now));
     }

@@ -10,4 +10,5 @@ pub mod registry;
 pub mod schema;
 pub mod service;
 pub mod sidecar;
+pub mod transcript;
 mod vfs;

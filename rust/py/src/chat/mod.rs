@@ -7,6 +7,7 @@ mod identity;
 mod kinship;
 mod rescue;
 mod scan;
+mod transcript;
 mod value;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
 pub(crate) use self::rescue::{PyChatLock, PyChatRescue};
+pub(crate) use self::transcript::PyTranscriptStore;
 use crate::error::Raise;
 
 /// The sessions of one directory.
