@@ -1,4 +1,4 @@
-"""Stores that are not strict: the peer's contract about damage and failed writes, without its losses."""
+"""Stores that are not strict: the peer's contract about damage, without its losses."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_values_are_what_python_writes_of_them_and_what_it_cannot_write_is_told(
     written: dict[str, object] = {"pair": (1, (2,)), "nan": float("nan"), "big": 1 << 80}
 
     answers = [
-        store.add_user_message("s", "x", {**written, "keys": {7: "seven"}}),  # type: ignore[dict-item]
+        store.add_user_message("s", "x", {**written, "keys": {7: "seven"}}),
         store.add_user_message("s", "y", {"at": object()}),
         store.update_session_metadata("s", tags=("a", "b")),
         store.set_chat_history("t", [{"role": "user", "content": ("a", 1)}]),

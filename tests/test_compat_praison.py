@@ -40,7 +40,8 @@ with compat.install("praisonaiagents") as installed:
         "session": hasattr(session, "Session"),
         "agent": found("praisonaiagents.agent"),
     }))
-print(json.dumps([found("praisonaiagents.session"), [m for m in sys.modules if "praisonai" in m[:9]]]))
+left = [name for name in sys.modules if name.startswith("praisonai")]
+print(json.dumps([found("praisonaiagents.session"), left]))
 """
 
 PEER = {

@@ -47,7 +47,7 @@ class ScriptedModel(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:  # noqa: N802  # the base's name
+    def do_POST(self) -> None:  # the base's name
         length = int(self.headers["Content-Length"])
         request = json.loads(self.rfile.read(length))
         body = json.dumps(cast("ScriptedModel", self.server).answer(request)).encode()

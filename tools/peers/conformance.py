@@ -4,10 +4,11 @@
 
 CHECKOUT is a clone of the repository of the peer, or else the environment names one
 (KOHAKUTERRARIUM_CHECKOUT, PRAISONAI_CHECKOUT); it may be bare. The peer is kohakuterrarium unless
-`--peer praisonaiagents` says another. The tests are taken out of its HEAD into a directory that is removed at the end, and each
-file of `conformance.json` runs twice in a process of its own: on the peer, and with
-`amberlog.compat` installed before any test is imported. A test that passes on the peer and not on
-ours is lost; the table says of some why they may be. The exit code is 1 when another one is lost.
+`--peer praisonaiagents` says another. The tests are taken out of its HEAD into a directory that is
+removed at the end, and each file of `conformance.json` runs twice in a process of its own: on the
+peer, and with `amberlog.compat` installed before any test is imported. A test that passes on the
+peer and not on ours is lost; the table says of some why they may be. The exit code is 1 when
+another one is lost.
 Needs the extra `bench-peers`.
 """
 
@@ -44,7 +45,6 @@ asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 timeout = 60
 """
-
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,7 @@ def environment() -> dict[str, str]:
 def main() -> int:
     """Reads the command line, runs the files, prints the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "checkout", nargs="?", type=Path, help="a clone of the peer's repository"
-    )
+    parser.add_argument("checkout", nargs="?", type=Path, help="a clone of the peer's repository")
     parser.add_argument("--peer", choices=sorted(PEERS), default="kohakuterrarium")
     parser.add_argument("--file", action="append", help="only this file, as the table names it")
     parser.add_argument("--grade", help="only the files of this grade")
@@ -204,7 +202,8 @@ def main() -> int:
         file
         for file in table()
         if file.peer is peer
-        and (not given.file or file.name in given.file) and given.grade in (None, file.grade)
+        and (not given.file or file.name in given.file)
+        and given.grade in (None, file.grade)
     ]
     if not files:
         parser.error("the table has no such file")

@@ -66,7 +66,7 @@ class Conversations:
         SessionWriteError: The directory cannot be made.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the peer's signature, and what is ours by name
         self,
         session_dir: str | None = None,
         max_messages: int = DEFAULT_MAX_MESSAGES,
@@ -362,7 +362,7 @@ class Conversations:
             timeout_s=self.lock_timeout,
             policy=(self.retention, self.active_window),
         )
-        # Nothing to change is as good as changed; `None` is the answer of a core that is not strict.
+        # Nothing to change is as good as changed. A core that is not strict answers `None`.
         return made is not None
 
     def _report_failure(self, failure: PersistFailure) -> None:

@@ -6,7 +6,8 @@ import json
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from amberlog._core import ChatRescue, ChatStore
 from amberlog.errors import SessionDamagedError, SessionError
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from amberlog.chat._cores import KinCore
+    from amberlog.chat._cores import KinCore, Mutate, Policy
 
-P = ParamSpec("P")
+    Edit = tuple[object, ...]
+
 T = TypeVar("T")
 
 logger = logging.getLogger("amberlog")
@@ -63,7 +65,7 @@ class LenientChat:
         self,
         core: KinCore,
         spills: Path,
-        policy: tuple[str, int | None],
+        policy: Policy,
         timeout_s: float,
         report: Callable[[PersistFailure], None],
     ) -> None:
@@ -80,26 +82,25 @@ class LenientChat:
     def edit(
         self,
         session_id: str,
-        edits: list[tuple[object, ...]],
+        edits: list[Edit],
         *,
         now: float,
         timeout_s: float,
-        policy: tuple[str, int | None] | None = None,
+        policy: Policy | None = None,
     ) -> bool | None:
         """Makes changes in one write; `None` where they are not made."""
+
+        def made(edits: list[Edit]) -> bool:
+            write = partial(self._core.edit, session_id, edits, now=now)
+            return self._mended(session_id, partial(write, timeout_s=timeout_s, policy=policy))
+
         self._recover(session_id)
-        write = self._core.edit
         try:
             try:
-                return self._mended(
-                    session_id, write, session_id, edits, now=now, timeout_s=timeout_s, policy=policy
-                )
+                return made(edits)
             except (TypeError, ValueError):
                 # What Python's writer of JSON can write, the peer stores.
-                spelled = [tuple(map(_spelled, edit)) for edit in edits]
-                return self._mended(
-                    session_id, write, session_id, spelled, now=now, timeout_s=timeout_s, policy=policy
-                )
+                return made([tuple(map(_spelled, edit)) for edit in edits])
         except (SessionError, TypeError, ValueError) as error:
             self.salvage(session_id, edits, str(error))
             return None
@@ -115,41 +116,59 @@ class LenientChat:
     def change(
         self,
         session_id: str,
-        mutate: Callable[[dict[str, object]], dict[str, object] | None],
-        **options: object,
+        mutate: Mutate,
+        *,
+        now: float,
+        timeout_s: float,
+        policy: Policy | None = None,
+        only_new: bool = False,
+        keep_time: bool = False,
     ) -> bool:
         """Puts another document in the place of one, as the core does."""
-        change: Callable[..., bool] = self._core.change
-        return self._mended(session_id, change, session_id, mutate, **options)
+        change = partial(self._core.change, session_id, mutate, now=now, timeout_s=timeout_s)
+        options = {"only_new": only_new, "keep_time": keep_time}
+        return self._mended(session_id, partial(change, policy=policy, **options))
 
-    def fork(self, session_id: str, *arguments: object, **options: object) -> None:
+    def fork(
+        self,
+        session_id: str,
+        child_id: str,
+        at: int | None,
+        title: str | None,
+        *,
+        now: float,
+        timeout_s: float,
+        policy: Policy | None = None,
+    ) -> None:
         """Makes a session of another's messages, as the core does."""
         self._recover(session_id)
-        fork: Callable[..., None] = self._core.fork
-        self._mended(session_id, fork, session_id, *arguments, **options)
+        fork = partial(self._core.fork, session_id, child_id, at, title, now=now)
+        self._mended(session_id, partial(fork, timeout_s=timeout_s, policy=policy))
 
     def document(self, session_id: str) -> dict[str, object] | None:
         """Returns a session as it is stored; `None` where it cannot be read."""
-        return self._read(session_id, None, self._core.document)
+        return self._read(session_id, partial(self._core.document, session_id), None)
 
     def portable(self, session_id: str) -> dict[str, object] | None:
         """Returns a session with its snapshots; `None` where it cannot be read."""
-        return self._read(session_id, None, self._core.portable)
+        return self._read(session_id, partial(self._core.portable, session_id), None)
 
     def chat_history(self, session_id: str, max_messages: int | None) -> list[dict[str, object]]:
         """Returns the newest messages; none where they cannot be read."""
-        return self._read(session_id, [], self._core.chat_history, max_messages)
+        return self._read(
+            session_id, partial(self._core.chat_history, session_id, max_messages), []
+        )
 
     def working_history(
         self, session_id: str, max_messages: int | None, *, with_archive: bool
     ) -> list[dict[str, object]]:
         """Returns what a model needs to go on; nothing where it cannot be read."""
-        read = self._core.working_history
-        return self._read(session_id, [], read, max_messages, with_archive=with_archive)
+        read = partial(self._core.working_history, session_id, max_messages)
+        return self._read(session_id, partial(read, with_archive=with_archive), [])
 
     def window(self, session_id: str, around: int | None, window: int) -> list[dict[str, object]]:
         """Returns messages around one; none where they cannot be read."""
-        return self._read(session_id, [], self._core.window, around, window)
+        return self._read(session_id, partial(self._core.window, session_id, around, window), [])
 
     def archived(self, session_id: str) -> int:
         """Returns how many messages were moved out of the window."""
@@ -174,23 +193,23 @@ class LenientChat:
     def preview(
         self,
         session_id: str,
-        edits: list[tuple[object, ...]],
+        edits: list[Edit],
         *,
         now: float,
-        policy: tuple[str, int | None] | None,
+        policy: Policy | None,
     ) -> tuple[str, dict[str, object]] | None:
         """Returns the file that changes would write and its document; `None` if nothing changes."""
         if self._rescue is None:
             return None
-        preview = self._rescue.preview
-        return self._mended(session_id, preview, session_id, edits, now=now, policy=policy)
+        preview = partial(self._rescue.preview, session_id, edits, now=now, policy=policy)
+        return self._mended(session_id, preview)
 
     def put(self, path: str, document: object) -> None:
         """Puts a document in the place of a file, for whoever holds its lock."""
         if self._rescue is not None:
             self._rescue.put(path, _spelled(document))
 
-    def salvage(self, session_id: str, edits: list[tuple[object, ...]], error: str) -> None:
+    def salvage(self, session_id: str, edits: list[Edit], error: str) -> None:
         """Spills the message that changes would have added, and reports what happened."""
         words = {edit[0]: edit[1:] for edit in edits}
         message = words["append"][0] if "append" in words else None
@@ -205,46 +224,34 @@ class LenientChat:
         role, content = str(message.get("role") or ""), str(message.get("content") or "")
         self._report(PersistFailure(session_id, error, role, content, path is not None, path))
 
-    def _read(
-        self, session_id: str, nothing: T, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    def _read(self, session_id: str, read: Callable[[], T], nothing: T) -> T:
         self._recover(session_id)
         try:
-            return self._mended(session_id, read, session_id, *args, **kwargs)  # type: ignore[arg-type]
+            return self._mended(session_id, read)
         except (SessionError, ValueError) as error:
             logger.error("cannot read session %r: %s", session_id, error)  # noqa: TRY400
             return nothing
 
-    def _mended(
-        self, session_id: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    def _mended(self, session_id: str, call: Callable[[], T]) -> T:
         """Calls again once a file that is no session is out of the way."""
         try:
-            return call(*args, **kwargs)
+            return call()
         except SessionDamagedError as damage:
             if damage.path is None or self._rescue is None:
                 raise
-            aside = self._rescue.set_aside(
-                damage.path, now=time.time(), timeout_s=self._timeout_s
-            )
-            error = f"corrupt session file: {damage}"
-            self._report(
-                PersistFailure(session_id, error, spilled=aside is not None, spill_path=aside)
-            )
-        return call(*args, **kwargs)
+            aside = self._rescue.set_aside(damage.path, now=time.time(), timeout_s=self._timeout_s)
+            told = f"corrupt session file: {damage}"
+            is_kept = aside is not None
+            self._report(PersistFailure(session_id, told, spilled=is_kept, spill_path=aside))
+        return call()
 
     def _recover(self, session_id: str) -> None:
         if self._rescue is None:
             return
-        recover = self._rescue.recover
+        recover = partial(self._rescue.recover, session_id, now=time.time())
         try:
             self._mended(
-                session_id,
-                recover,
-                session_id,
-                now=time.time(),
-                timeout_s=self._timeout_s,
-                policy=self._policy,
+                session_id, partial(recover, timeout_s=self._timeout_s, policy=self._policy)
             )
         except (SessionError, ValueError) as error:
             # What was spilled stays where it is, for the next call.

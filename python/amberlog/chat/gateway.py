@@ -1,4 +1,4 @@
-"""What a running gateway offers to the task at hand, so that tools find it without being handed it."""
+"""What a running gateway offers to the task at hand, for tools that nobody hands it to."""
 
 from __future__ import annotations
 

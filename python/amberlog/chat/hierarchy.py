@@ -329,9 +329,7 @@ class HierarchicalSessionStore(DefaultSessionStore):
             is_free = not str(stored.get("title") or "").strip()
             return {**stored, "title": title} if is_free else None
 
-        return self._core.change(
-            session_id, titled, now=time.time(), timeout_s=self.lock_timeout
-        )
+        return self._core.change(session_id, titled, now=time.time(), timeout_s=self.lock_timeout)
 
     def export_session(
         self,

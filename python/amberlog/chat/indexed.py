@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from amberlog.chat._conversations import ChatDurability
-    from amberlog.chat._lenient import PersistFailure
     from amberlog.chat._cores import IndexedCore
+    from amberlog.chat._lenient import PersistFailure
     from amberlog.chat.protocols import SessionMirrorProtocol
 
     class _Options(TypedDict, total=False):

@@ -55,7 +55,7 @@ class SqliteTranscriptStore(DefaultSessionStore):
         SessionWriteError: The database cannot be made.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the peer's signature, and what is ours by name
         self,
         session_dir: str | None = None,
         db_path: str | None = None,

@@ -1,4 +1,4 @@
-"""What amberlog has of the modules of PraisonAI's sessions, under their names and by their contract."""
+"""What amberlog has of the modules of PraisonAI's sessions, under their names."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ PEER = "praisonaiagents"
 
 
 def peer(name: str) -> ModuleType | None:
-    """Returns a module of the peer; `None` where the peer is not installed, or has no such module."""
+    """Returns a module of the peer; `None` where there is no such module, or no peer."""
     try:
         return importlib.import_module(f"{PEER}.{name}")
     except ModuleNotFoundError as error:

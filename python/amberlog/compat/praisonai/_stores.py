@@ -61,7 +61,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
     _make_snippet = staticmethod(_reading.snippet)
     _searchable_messages = staticmethod(_reading.searchable_messages)
 
-    def __init__(  # noqa: PLR0913, PLR0917  # the peer's signature
+    def __init__(  # the peer's signature
         self,
         session_dir: str | None = None,
         max_messages: int = 100,
@@ -72,8 +72,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
         cache_maxsize: int = 256,
         **beneath: object,
     ) -> None:
-        make: Callable[..., None] = super().__init__
-        make(
+        super().__init__(
             session_dir=session_dir or default_session_dir(),
             max_messages=max_messages,
             lock_timeout=lock_timeout,
@@ -82,7 +81,7 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
             mirror=mirror,
             cache_maxsize=cache_maxsize or 0,
             strict=False,
-            **beneath,
+            **beneath,  # type: ignore[arg-type]  # as it is, to the store beneath
         )
 
     def _edit(self, session_id: str, *edits: tuple[object, ...]) -> bool:
@@ -116,15 +115,15 @@ class DefaultSessionStore(amberlog.chat.DefaultSessionStore):
         fire(failure)
 
     def _archived(self, session_id: str) -> int:
-        if self.retention != "compact" or not isinstance(self._core, LenientChat):
-            return 0
-        return self._core.archived(session_id)
+        core: object = self._core
+        is_asked = self.retention == "compact" and isinstance(core, LenientChat)
+        return cast("LenientChat", core).archived(session_id) if is_asked else 0
 
     def _writes_itself(self) -> bool:
         """Returns whether nobody put another method in the place of ours."""
-        own = DefaultSessionStore._atomic_write_json
-        is_ours = type(self)._atomic_write_json is own
-        return is_ours and "_atomic_write_json" not in vars(self)
+        name = "_atomic_write_json"
+        is_ours = getattr(type(self), name) is vars(DefaultSessionStore)[name]
+        return is_ours and name not in vars(self)
 
     def _atomic_write_json(self, filepath: str, data: Mapping[str, object]) -> bool:
         """Puts a document in the place of a file, whose lock the caller holds."""

@@ -45,8 +45,7 @@ impl Spills {
         let failed = |error: io::Error| Error::io(&self.directory, "create", &error);
         std::fs::create_dir_all(&self.directory).map_err(failed)?;
         let number = NEXT_SPILL.fetch_add(1, Ordering::Relaxed);
-        let file =
-            format!("{}.{}.{}.{number:08x}.json", stem(name), millis(now), std::process::id());
+        let file = format!("{}.{}.{}.{number:08x}.json", stem(name), millis(now), std::process::id());
         let spill = Json::Map(vec![
             ("session_id".into(), Json::text(name.id())),
             ("spilled_at".into(), Json::text(&iso(now))),

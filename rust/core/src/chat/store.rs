@@ -180,8 +180,7 @@ impl Store {
         edit: impl FnOnce(&mut Document) -> Result<bool>,
     ) -> Result<Option<(PathBuf, Document)>> {
         let path = self.file_of(name)?;
-        let mut document =
-            self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
+        let mut document = self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
         let is_changed = revise(&mut document, &mut None, name.id(), change, edit)?;
         Ok(is_changed.then_some((path, document)))
     }
