@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from amberlog._core import ChatRescue, ChatStore
-from amberlog.errors import SessionDamagedError, SessionError
+from amberlog.errors import SessionDamagedError, SessionError, SessionWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +148,18 @@ class LenientChat:
     def document(self, session_id: str) -> dict[str, object] | None:
         """Returns a session as it is stored; `None` where it cannot be read."""
         return self._read(session_id, partial(self._core.document, session_id), None)
+
+    def documents(self, session_id: str | None = None, *, now: float) -> list[dict[str, object]]:
+        """Returns all sessions, or those that are one conversation with a session.
+
+        Raises:
+            SessionWriteError: A file is no session; to the peer it cannot be read then.
+        """
+        try:
+            return self._core.documents(session_id, now=now)
+        except SessionDamagedError as damage:
+            told = str(damage)
+            raise SessionWriteError(told, path=damage.path, reason=damage.what) from damage
 
     def portable(self, session_id: str) -> dict[str, object] | None:
         """Returns a session with its snapshots; `None` where it cannot be read."""
