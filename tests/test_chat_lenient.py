@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog.chat import DefaultSessionStore, HierarchicalSessionStore, PersistFailure
+from amberlog.chat import (
+    DefaultSessionStore,
+    EncryptedSessionStore,
+    HierarchicalSessionStore,
+    PersistFailure,
+    generate_session_key,
+)
 from amberlog.errors import SessionWriteError
 from support.tracing import needs_strace, system_calls
 
@@ -171,6 +177,24 @@ def test_a_spilled_message_comes_back_to_its_own_directory_alone(
     free(obstacle)
     assert said(store) == ["a tenant's own"]
     assert spilled(home) == []
+
+
+def test_a_message_of_an_encrypted_session_is_spilled_encrypted(tmp_path: Path, home: Path) -> None:
+    pytest.importorskip("cryptography")
+    beneath = DefaultSessionStore(str(tmp_path / "sessions"), strict=False)
+    store = EncryptedSessionStore(beneath, generate_session_key())
+    store.add_user_message("s", "a secret")
+    obstacle = block(tmp_path / "sessions", "s")
+
+    is_written = store.add_user_message("s", "another secret", {"also": "secret"})
+
+    (spill,) = spilled(home)
+    assert is_written is False
+    assert b"secret" not in spill.read_bytes()
+    free(obstacle)
+    told = [message["content"] for message in store.get_chat_history("s")]
+    assert told == ["a secret", "another secret"]
+    assert store.get_session("s").messages[1].metadata == {"also": "secret"}
 
 
 def test_a_spill_that_was_folded_in_before_a_kill_is_not_folded_in_twice(
