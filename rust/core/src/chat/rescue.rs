@@ -217,3 +217,51 @@ fn fold(document: &mut Document, messages: Vec<Json>) -> bool {
     }
     document.messages.len() > before
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(content: &str, timestamp: Option<&str>) -> Json {
+        let mut message = Json::empty();
+        message.set("role", Json::text("user"));
+        message.set("content", Json::text(content));
+        if let Some(timestamp) = timestamp {
+            message.set("timestamp", Json::Number(timestamp.into()));
+        }
+        message
+    }
+
+    #[test]
+    fn a_message_without_a_time_gets_that_of_its_spill_and_another_keeps_its_own() {
+        let at = told_by_name(Path::new("/spills/s.1767323308250.17.0000000a.json"));
+
+        assert_eq!(
+            timed(message("x", None), &at).get("timestamp"),
+            Some(&Json::Number("1767323308.250".into()))
+        );
+        assert_eq!(timed(message("x", Some("1.5")), &at), message("x", Some("1.5")));
+    }
+
+    #[test]
+    fn a_message_that_is_there_or_archived_is_not_added_again() {
+        let mut document = Document::new("s", "t");
+        document.archive.push(Message::new(&message("old", Some("1"))));
+        document.messages.push(Message::new(&message("new", Some("2"))));
+        let spilled = [("old", "1"), ("new", "2"), ("new", "3"), ("new", "3")];
+
+        let is_changed =
+            fold(&mut document, spilled.map(|(content, at)| message(content, Some(at))).to_vec());
+
+        assert!(is_changed);
+        assert_eq!(document.messages.len(), 2);
+        assert_eq!(*document.messages[1].json(), message("new", Some("3")));
+    }
+
+    #[test]
+    fn a_long_stem_is_cut_between_characters() {
+        let long = Name::new("x", "é".repeat(200)).unwrap();
+
+        assert_eq!(stem(&long), "é".repeat(80));
+    }
+}
