@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::cell::lock;
 use super::document::{Document, Message};
-use super::name::Name;
+use super::name::{ENDING, Name};
 use super::proof::{self, Stamp};
 use super::stamp::iso;
 use super::store::{Change, Store};
@@ -90,7 +90,7 @@ impl Spills {
     fn of(&self, name: &Name, now: f64) -> Result<Vec<PathBuf>> {
         let prefix = format!("{}.", stem(name));
         let mut files: Vec<String> = self.names(now)?;
-        files.retain(|file| file.starts_with(&prefix) && file.ends_with(".json"));
+        files.retain(|file| file.starts_with(&prefix) && file.ends_with(ENDING));
         files.sort_unstable();
         Ok(files.into_iter().map(|file| self.directory.join(file)).collect())
     }
