@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from amberlog.chat import DefaultSessionStore as OurStore
 from amberlog.compat import PEERS
-from amberlog.compat.praisonai import hierarchy, identity, sqlite_store, store
+from amberlog.compat.praisonai import hierarchy, identity, sqlite_store, store, workspace
 from support.children import run_code
 
 PAGE = Path(__file__).parent.parent / "docs" / "compat.md"
@@ -274,3 +275,20 @@ def test_the_default_store_is_what_stands_in_its_place(
     injected = store.DefaultSessionStore(str(tmp_path / "c"))
     monkeypatch.setattr(store, "_default_store", injected)
     assert store.get_default_session_store() is injected
+
+
+def test_the_steps_that_find_a_workspace_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workspace, "_git_root_commit", lambda _: "abc")
+
+    found = workspace.workspace_id()
+
+    assert found == workspace._resolve(str(tmp_path.resolve())) == "git:abc"  # noqa: SLF001
+
+
+def test_the_store_says_whether_there_is_a_lock() -> None:
+    there = importlib.util.find_spec("fcntl") is not None
+
+    assert vars(store)["_HAS_FCNTL"] is there

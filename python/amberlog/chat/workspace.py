@@ -25,11 +25,12 @@ def workspace_id() -> str:
 
 @cache
 def _resolve(directory: str) -> str:
-    first = _first_commit(directory)
+    first = first_commit(directory)
     return f"git:{first}" if first else f"dir:{directory}"
 
 
-def _first_commit(directory: str) -> str | None:
+def first_commit(directory: str) -> str | None:
+    """Returns the first commit of a directory's repository; `None` where Git knows of none."""
     command = ["git", "rev-list", "--max-parents=0", "HEAD"]
     try:
         done = subprocess.run(  # noqa: S603  # nothing of it comes from outside
@@ -47,4 +48,4 @@ def _first_commit(directory: str) -> str | None:
     return commits[-1] if done.returncode == 0 and commits else None
 
 
-__all__ = ["workspace_id"]
+__all__ = ["first_commit", "workspace_id"]
