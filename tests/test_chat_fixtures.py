@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from amberlog.chat import DefaultSessionStore, FileIdentityResolver
+from amberlog.compat import praisonai
 from amberlog.errors import SessionDamagedError
 from support.chat import copy_of, groups, plain
 
@@ -15,6 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # The peer sets a damaged file aside and calls the session empty; ours raises and leaves it.
+FILES_AFTER = [
+    "badutf8.json.corrupt-<epoch_ms>",
+    "broken.json.corrupt-<epoch_ms>",
+    "empty.json.corrupt-<epoch_ms>",
+    "good.json",
+]
 DAMAGED = {"broken", "badutf8", "empty"}
 
 
@@ -39,10 +47,13 @@ def settled(value: object, call: dict[str, object]) -> object:
     return value
 
 
-def test_a_directory_of_the_peer_gives_every_answer_that_it_gave_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [DefaultSessionStore, praisonai.DefaultSessionStore])
+def test_a_directory_of_the_peer_gives_every_answer_that_it_gave_there(
+    kind: type[DefaultSessionStore], tmp_path: Path
+) -> None:
     directory = copy_of("plain", tmp_path)
     before = {file.name: file.read_bytes() for file in directory.glob("*.json")}
-    store = DefaultSessionStore(str(directory))
+    store = kind(str(directory))
 
     answers = [answer(store, call) for call in calls("plain")]
 
@@ -67,6 +78,29 @@ def test_damaged_files_of_the_peer_raise_where_they_are_asked_for_and_stay(tmp_p
             assert answer(store, call) == settled(call["returns"], call)
 
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
+
+
+def test_damaged_files_give_the_peers_answers_in_a_store_that_is_not_strict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRAISONAI_HOME", str(tmp_path / "home"))
+    directory = copy_of("corrupt", tmp_path)
+    before = sorted(file.read_bytes() for file in directory.glob("*.json"))
+    store = DefaultSessionStore(str(directory), strict=False)
+
+    for call in calls("corrupt"):
+        if "raises" in call:
+            assert call["raises"] == "OSError"
+            with pytest.raises(OSError, match=r"\.json"):
+                answer(store, call)
+        else:
+            assert answer(store, call) == settled(call["returns"], call)
+
+    found = sorted(directory.glob("*.json*"))
+    names = [re.sub(r"\d{13}$", "<epoch_ms>", file.name) for file in found]
+    kept = [name for name in names if not name.endswith(".lock")]
+    assert kept == FILES_AFTER
+    assert sorted(file.read_bytes() for file in found if ".lock" not in file.name) == before
 
 
 def test_the_links_of_the_peer_are_read(tmp_path: Path) -> None:

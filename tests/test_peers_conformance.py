@@ -1,4 +1,4 @@
-"""The peer's own tests, run on the peer and on ours in its place."""
+"""The peers' own tests, run on each peer and on ours in its place."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from peers.conformance import table
+from peers.conformance import File, table
 from support.children import environment
 
 pytestmark = pytest.mark.peers
 
 PROGRAM = Path(__file__).parents[1] / "tools" / "peers" / "conformance.py"
-CHECKOUT = os.environ.get("KOHAKUTERRARIUM_CHECKOUT")
 
 
-@pytest.mark.skipif(
-    not CHECKOUT, reason="KOHAKUTERRARIUM_CHECKOUT does not name a clone of KohakuTerrarium"
-)
-@pytest.mark.parametrize("file", [file.name for file in table()])
-def test_what_passes_on_the_peer_passes_on_ours(file: str) -> None:
-    start = [sys.executable, str(PROGRAM), str(CHECKOUT), "--file", file]
+@pytest.mark.parametrize("file", table(), ids=lambda file: file.name)
+def test_what_passes_on_the_peer_passes_on_ours(file: File) -> None:
+    checkout = os.environ.get(file.peer.checkout)
+    if not checkout:
+        pytest.skip(f"{file.peer.checkout} does not name a clone of the peer's repository")
+    start = [sys.executable, str(PROGRAM), checkout, "--peer", file.peer.name, "--file", file.name]
 
     done = subprocess.run(
         start, env=environment(), capture_output=True, text=True, timeout=700, check=False
@@ -34,5 +33,5 @@ def test_what_passes_on_the_peer_passes_on_ours(file: str) -> None:
     if "is not in this clone" in done.stdout:
         pytest.skip(f"the clone has no {file}")
     assert re.search(
-        rf"^\w {re.escape(file)} +peer +\d+/\d+ +ours +\d+/\d+ +ok$", done.stdout, re.MULTILINE
+        rf"^\w {re.escape(file.name)} +peer +\d+/\d+ +ours +\d+/\d+ +ok$", done.stdout, re.MULTILINE
     )

@@ -7,16 +7,25 @@ The classes for chat sessions and for the index have files of their own, `_core_
 from collections.abc import Iterable, Mapping
 from typing import final
 
-from amberlog._core_chat import ChatStore, IdentityLinks
+from amberlog._core_chat import (
+    ChatLock,
+    ChatRescue,
+    ChatStore,
+    IdentityLinks,
+    TranscriptStore,
+)
 from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
     "Bundle",
+    "ChatLock",
+    "ChatRescue",
     "ChatStore",
     "IdentityLinks",
     "Index",
+    "TranscriptStore",
     "announced_events",
     "branch_choices",
     "branch_metadata",

@@ -20,7 +20,7 @@ class SessionError(Exception):
         return self.message
 
 
-class SessionBusyError(SessionError):
+class SessionBusyError(SessionError, TimeoutError):
     """Another writer held the file for longer than the call would wait; try again."""
 
 
@@ -112,7 +112,7 @@ class SessionExistsError(SessionError, FileExistsError):
         self.filename = path
 
 
-class SessionWriteError(SessionError):
+class SessionWriteError(SessionError, OSError):
     """The system refused a read or a write; what the call was to store is not stored.
 
     Attributes:
@@ -131,6 +131,10 @@ class SessionWriteError(SessionError):
         super().__init__(message, path=path)
         self.errno = errno
         self.reason = reason
+
+
+class SessionEncryptionError(SessionError, RuntimeError):
+    """A key is missing or wrong, or what was asked cannot be had of encrypted sessions."""
 
 
 class InvalidBranchViewError(SessionError, ValueError):
@@ -192,6 +196,7 @@ __all__ = [
     "SessionBusyError",
     "SessionClosedError",
     "SessionDamagedError",
+    "SessionEncryptionError",
     "SessionError",
     "SessionExistsError",
     "SessionGoneError",

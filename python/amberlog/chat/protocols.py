@@ -219,13 +219,45 @@ class RuntimeStateMirroringProtocol(Protocol):
         ...
 
 
+@runtime_checkable
+class CheckpointQueryProtocol(Protocol):
+    """A store whose checkpoints can be listed; none of ours does that for more than the newest."""
+
+    def list_checkpoints(self, session_id: str) -> list[dict[str, object]]:
+        """Returns what is known of each checkpoint."""
+        ...
+
+    def get_checkpoint(self, session_id: str, checkpoint_id: str) -> dict[str, object] | None:
+        """Returns one checkpoint."""
+        ...
+
+
+@runtime_checkable
+class SessionMirrorProtocol(Protocol):
+    """A second place for messages, which gets a copy of each after it is stored."""
+
+    def append(self, session_id: str, records: list[dict[str, object]]) -> object:
+        """Takes messages of a session, each with an `id` and its `session_id`."""
+        ...
+
+    def load(self, session_id: str) -> list[dict[str, object]]:
+        """Returns the records of a session."""
+        ...
+
+    def list_sessions(self, *, user_id: str | None = None) -> list[dict[str, object]]:
+        """Returns the sessions that there are records of."""
+        ...
+
+
 __all__ = [
+    "CheckpointQueryProtocol",
     "ImportReport",
     "IncrementalSessionStoreProtocol",
     "PortableSessionStoreProtocol",
     "RuntimeStateMirroringProtocol",
     "SearchableSessionStoreProtocol",
     "SessionHit",
+    "SessionMirrorProtocol",
     "SessionStoreProtocol",
     "SessionSummary",
 ]

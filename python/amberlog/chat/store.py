@@ -123,8 +123,10 @@ class DefaultSessionStore(Conversations):
 
     def get_by_gateway_session(self, gateway_session_id: str) -> SessionData | None:
         """Returns the session that an outside id leads to: of several the last one written."""
-        sessions = [self.get_session(found) for found in self._linked(gateway_session_id)]
-        return max(sessions, key=lambda session: session.updated_at or "", default=None)
+        found = self._core.route(gateway_session_id, now=time.time())
+        session = None if found is None else self.get_session(found)
+        # Another writer may have unlinked it since.
+        return session if session and session.gateway_session_id == gateway_session_id else None
 
     def list_sessions_by_gateway_agent(self, agent_id: str, limit: int | None = 50) -> list[str]:
         """Returns the ids of the sessions of a gateway's agent, by the names of their files."""

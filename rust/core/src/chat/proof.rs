@@ -42,6 +42,27 @@ impl Stamp {
         }
     }
 
+    /// How many bytes the file has.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The stamp as bytes; one that a later change could bear too is like no other.
+    pub(super) fn pack(&self, is_sure: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(57);
+        for number in [self.device, self.inode, self.size] {
+            out.extend(number.to_le_bytes());
+        }
+        for (seconds, nanos) in [self.mtime, self.ctime] {
+            out.extend(seconds.to_le_bytes());
+            out.extend(nanos.to_le_bytes());
+        }
+        if !is_sure {
+            out.push(0);
+        }
+        out
+    }
+
     /// Whether a change after the look could bear the same times.
     pub(super) fn is_young(&self, now_s: f64) -> bool {
         let near = |(seconds, nanos): (i64, i64)| {
@@ -72,6 +93,11 @@ impl Proof {
     /// Gives the proof up, once its file has been replaced.
     pub(super) fn give_up(self) {
         close_later(self.file);
+    }
+
+    /// What the file was when it was proven.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Whether `seen` is still the file that was proven.

@@ -74,13 +74,13 @@ impl Store {
     /// returns comes back in the order of the names. A file that is gone meanwhile is left out.
     pub(super) fn read_all<R: Send>(
         &self,
-        files: &[Arc<Entry>],
-        each: impl Fn(&Entry, &Document) -> Option<R> + Sync,
+        files: &[impl AsRef<str> + Sync],
+        each: impl Fn(&str, &Document) -> Option<R> + Sync,
     ) -> Vec<R> {
-        in_parallel(files, |entry| {
-            let path = self.directory.join(&entry.file);
+        in_parallel(files, |file| {
+            let path = self.directory.join(file.as_ref());
             match read(&path) {
-                Ok(Some((document, _))) => each(entry, &document),
+                Ok(Some((document, _))) => each(file.as_ref(), &document),
                 // What cannot be read is reported by the list.
                 Ok(None) | Err(_) => None,
             }
@@ -138,7 +138,7 @@ impl Catalog {
 }
 
 /// Returns the sessions' files with their stamps.
-fn look(directory: &Path) -> io::Result<Vec<(String, Stamp)>> {
+pub(super) fn look(directory: &Path) -> io::Result<Vec<(String, Stamp)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -171,7 +171,7 @@ fn read(path: &Path) -> Result<Option<(Document, proof::Proof)>, String> {
 }
 
 /// Maps `items` by as many threads as there are processors; the order is kept.
-fn in_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     if threads == 1 || items.len() < FEW_FILES {
         return items.iter().filter_map(map).collect();

@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::document::Document;
-use super::entry::{Entry, id_of};
+use super::entry::id_of;
 use super::store::Store;
 use crate::codec::json::Json;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ const TITLE: usize = 60;
 /// More messages an hour, over at least so many messages, are no conversation.
 const AUTOMATED: (f64, usize) = (60.0, 4);
 /// What the score of such a session is multiplied by.
-const DEMOTION: f64 = 0.25;
+pub(super) const DEMOTION: f64 = 0.25;
 /// What says that a session was no conversation.
 const AUTOMATED_SOURCES: [&str; 5] = ["scheduled", "automated", "cron", "system", "batch"];
 /// Keys that name the conversation that a session goes on with.
@@ -35,7 +35,8 @@ pub struct Query {
     window: usize,
 }
 
-struct Found {
+/// A session that holds the words.
+pub(super) struct Found {
     score: f64,
     when: String,
     lineage: Option<String>,
@@ -43,10 +44,10 @@ struct Found {
 }
 
 /// A message with its place among all, the archived ones first.
-struct Turn<'a> {
+pub(super) struct Turn<'a> {
     index: usize,
     message: Cow<'a, Json>,
-    text: String,
+    pub(super) text: String,
     is_archived: bool,
 }
 
@@ -58,7 +59,40 @@ struct Term {
     loose: String,
 }
 
+/// What a query asks of words that stand between white space.
+#[derive(Debug)]
+pub(super) struct Wording<'a> {
+    /// Each term once, and whether marks on letters do not count for it.
+    pub(super) terms: Vec<(&'a str, bool)>,
+    /// How often the query has each.
+    pub(super) counts: Vec<f64>,
+    /// The words of the query in a row.
+    pub(super) phrase: Vec<&'a str>,
+}
+
 impl Query {
+    /// What the query asks of words; `None` where words do not tell: where more than a space stands
+    /// between its terms, or one is longer than `longest` bytes.
+    pub(super) fn wording(&self, longest: usize) -> Option<Wording<'_>> {
+        let phrase: Vec<&str> = self.terms.iter().map(|term| &*term.exact).collect();
+        if phrase.join(" ") != self.text || phrase.iter().any(|term| term.len() > longest) {
+            return None;
+        }
+        let mut wording = Wording { terms: Vec::new(), counts: Vec::new(), phrase };
+        for term in &self.terms {
+            let is_loose = !term.loose.is_empty();
+            let asked = (if is_loose { &*term.loose } else { &*term.exact }, is_loose);
+            match wording.terms.iter().position(|known| *known == asked) {
+                Some(at) => wording.counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1.0),
+                None => {
+                    wording.terms.push(asked);
+                    wording.counts.push(1.0);
+                }
+            }
+        }
+        Some(wording)
+    }
+
     /// Takes a text, of which no character has a meaning of its own, and how many messages are
     /// shown before and after the best one. `None` where there is nothing to look for.
     pub fn new(text: &str, window: usize) -> Option<Self> {
@@ -81,7 +115,8 @@ impl Query {
         self.terms.iter().fold(whole, |sum, term| if is_held(term) { sum + 1.0 } else { sum })
     }
 
-    fn find(&self, entry: &Entry, document: &Document) -> Option<Found> {
+    /// Scores a session and shows its best message; `file` is asked for an id that it does not say.
+    pub(super) fn find(&self, file: &str, document: &Document) -> Option<Found> {
         let turns = turns(document);
         let mut best: Option<(usize, f64)> = None;
         let mut total = 0.0;
@@ -99,14 +134,10 @@ impl Query {
         let first = anchor.saturating_sub(self.window);
         let last = anchor.saturating_add(self.window).min(turns.len() - 1);
         let context = turns.get(first..=last).unwrap_or_default().iter().map(shown).collect();
-        let when = ["updated_at", "created_at"]
-            .iter()
-            .find_map(|key| document.get(key).filter(|value| value.is_truthy()))
-            .cloned()
-            .unwrap_or_default();
+        let when = when(document);
         let text = turns.get(anchor).map_or("", |turn| turn.text.as_str());
         let pairs = [
-            ("session_id", id_of(&entry.file, document)),
+            ("session_id", id_of(file, document)),
             ("title", Json::text(&title(document))),
             ("when", when.clone()),
             ("snippet", Json::text(&self.snippet(text))),
@@ -140,14 +171,6 @@ impl Query {
 }
 
 impl Store {
-    /// Returns the best sessions as JSON, one of each lineage, `limit` at most and at least one.
-    /// Every session is read.
-    pub fn search(&self, query: &Query, limit: usize, now: f64) -> Result<Json> {
-        let listing = self.list(now)?;
-        let found = self.read_all(&listing.entries, |entry, document| query.find(entry, document));
-        Ok(Json::List(best(found, limit)))
-    }
-
     /// Returns messages around one, by its place among all, as JSON; around the last one without it.
     pub fn window(document: &Document, around: Option<i64>, window: i64) -> Json {
         let turns = turns(document);
@@ -177,18 +200,20 @@ impl Store {
         if let Some(file) = listing.unreadable.first() {
             return Err(Error::damaged(&file.path, "the file", file.reason.as_str()));
         }
-        Ok(self.read_all(&listing.entries, |_, document| Some(document.clone())))
+        let files: Vec<&str> = listing.entries.iter().map(|entry| &*entry.file).collect();
+        Ok(self.read_all(&files, |_, document| Some(document.clone())))
     }
 }
 
-fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
+/// Returns what is shown of the best sessions, one of each lineage.
+pub(super) fn best(mut found: Vec<Found>, limit: usize) -> Vec<Json> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.when.cmp(&a.when)));
     let mut seen = HashSet::new();
     found.retain(|found| found.lineage.clone().is_none_or(|lineage| seen.insert(lineage)));
     found.into_iter().take(limit.max(1)).map(|found| found.hit).collect()
 }
 
-fn turns(document: &Document) -> Vec<Turn<'_>> {
+pub(super) fn turns(document: &Document) -> Vec<Turn<'_>> {
     let archived = document.archive.iter().map(|message| (message, true));
     let active = document.messages.iter().map(|message| (message, false));
     archived
@@ -237,11 +262,15 @@ fn bookends(turns: &[Turn<'_>]) -> Json {
     Json::Map(vec![("opening".into(), list(opening)), ("closing".into(), list(closing))])
 }
 
-fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
+pub(super) fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
     let source = document.get_or_metadata("source").and_then(Json::as_str).unwrap_or_default().to_lowercase();
     let tagged = document.get("metadata").and_then(|found| found.get("automated"));
     if AUTOMATED_SOURCES.contains(&source.as_str()) || tagged == Some(&Json::Bool(true)) {
         return true;
+    }
+    // A quick talk is no machine's when it says so.
+    if tagged == Some(&Json::Bool(false)) {
+        return false;
     }
     let mut stamps = Vec::with_capacity(turns.len());
     for turn in turns {
@@ -261,7 +290,14 @@ fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
     stamps.len() >= AUTOMATED.1 && hours > 0.0 && count / hours > AUTOMATED.0
 }
 
-fn lineage(document: &Document) -> Option<String> {
+/// When a session was last written, as it says itself.
+pub(super) fn when(document: &Document) -> Json {
+    let set = |key: &&str| document.get(key).filter(|value| value.is_truthy());
+    ["updated_at", "created_at"].iter().find_map(set).cloned().unwrap_or_default()
+}
+
+/// The conversation that a session goes on with.
+pub(super) fn lineage(document: &Document) -> Option<String> {
     let key = |key: &&str| document.get_or_metadata(key).filter(|value| value.is_truthy());
     LINEAGE.iter().find_map(key).map(|value| value.as_str().map_or_else(|| value.to_text(), str::to_owned))
 }
@@ -284,7 +320,7 @@ fn title(document: &Document) -> String {
         .unwrap_or_default()
 }
 
-fn without_marks(text: &str) -> String {
+pub(super) fn without_marks(text: &str) -> String {
     text.nfd().filter(|&c| !is_combining_mark(c)).collect()
 }
 

@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::cell::{Loaded, Memory, lock};
 use super::document::Document;
 use super::name::Name;
 use super::proof::{self, Proof, Stamp};
+use super::register::Register;
 use super::retention::Policy;
 use super::stamp::iso;
+use super::tally::Tally;
 use crate::codec::json::Json;
 use crate::files::exclusion::Exclusion;
 use crate::files::replace::{replace_alone, sync_directory_at};
@@ -56,6 +58,7 @@ pub struct Store {
     pub(super) directory: PathBuf,
     options: Options,
     pub(super) memory: Memory,
+    pub(super) register: Option<Arc<Register>>,
     spare: Spare,
 }
 
@@ -93,7 +96,13 @@ impl Store {
     /// Opens a directory, which is made where it is missing.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|error| Error::io(directory, "create", &error))?;
-        Ok(Self { directory: directory.to_owned(), options, memory: Memory::new(), spare: Spare::default() })
+        Ok(Self {
+            directory: directory.to_owned(),
+            options,
+            memory: Memory::new(),
+            register: None,
+            spare: Spare::default(),
+        })
     }
 
     /// Reads a session; `None` where there is none. No lock is taken and nothing on disk changes.
@@ -162,6 +171,20 @@ impl Store {
         Err(Error::Busy { path: self.directory.join(name.own_file()) })
     }
 
+    /// Returns what a change would write, and where; `None` when nothing would change. The caller
+    /// who writes it holds the session's lock meanwhile.
+    pub fn preview(
+        &self,
+        name: &Name,
+        change: Change,
+        edit: impl FnOnce(&mut Document) -> Result<bool>,
+    ) -> Result<Option<(PathBuf, Document)>> {
+        let path = self.file_of(name)?;
+        let mut document = self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
+        let is_changed = revise(&mut document, &mut None, name.id(), change, edit)?;
+        Ok(is_changed.then_some((path, document)))
+    }
+
     /// Deletes a session; `false` where there is none. Its lock file stays, for others may wait on it.
     pub fn delete(&self, name: &Name, timeout: Duration) -> Result<bool> {
         let file = match self.place(name) {
@@ -174,6 +197,7 @@ impl Store {
         let path = self.directory.join(&file);
         let _excluded = Exclusion::take(&path, timeout)?;
         self.memory.forget(Some(&file));
+        self.expect_write(&file);
         match std::fs::remove_file(&path) {
             Ok(()) => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -192,7 +216,7 @@ impl Store {
         }
     }
 
-    fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         if !self.options.sync {
             return Ok(());
         }
@@ -257,31 +281,16 @@ impl Store {
         slot: &mut Option<Loaded>,
         edit: impl FnOnce(&mut Document) -> Result<bool>,
     ) -> Result<bool> {
-        let now = iso(change.now);
         let (mut document, mut tally, old) = match slot.take() {
             Some(Loaded { document, tally, proof }) => (document, tally, Some(proof)),
-            None => (Document::new(name.id(), &now), None, None),
+            None => (Document::new(name.id(), &iso(change.now)), None, None),
         };
-        // Only old snapshots need them, which the peer writes no more.
-        let archived = (document.archive.len(), document.archive.last().cloned());
-        let before = document.has_old_snapshots().then(|| document.messages.clone());
-        if !edit(&mut document)? {
+        if !revise(&mut document, &mut tally, name.id(), change, edit)? {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
         }
-        document.complete(name.id(), &now);
-        if !change.keep_time {
-            document.set("updated_at", Json::text(&now));
-        }
-        // An archive that the edit replaced is counted anew.
-        if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
-            tally = None;
-        }
-        if let Some(policy) = change.policy {
-            document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), &mut tally);
-        }
-        if let Some(before) = before {
-            document.mark_old_snapshots(&before);
+        if let Some(file) = path.file_name().and_then(|file| file.to_str()) {
+            self.expect_write(file);
         }
         let file = self.write(path, &document)?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
@@ -292,7 +301,13 @@ impl Store {
         Ok(true)
     }
 
-    fn write(&self, path: &Path, document: &Document) -> Result<File> {
+    pub(super) fn expect_write(&self, file: &str) {
+        if let Some(register) = &self.register {
+            register.expect_write(file);
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path, document: &Document) -> Result<File> {
         let mut bytes = self.spare.take();
         bytes.reserve(document.size() + ROOM);
         document.write(&mut bytes);
@@ -303,6 +318,38 @@ impl Store {
         self.spare.give(bytes);
         file
     }
+}
+
+/// Changes a document as one write does, and returns whether there is anything to write.
+pub(super) fn revise(
+    document: &mut Document,
+    tally: &mut Option<Tally>,
+    session_id: &str,
+    change: Change,
+    edit: impl FnOnce(&mut Document) -> Result<bool>,
+) -> Result<bool> {
+    let now = iso(change.now);
+    // Only old snapshots need them, which the peer writes no more.
+    let archived = (document.archive.len(), document.archive.last().cloned());
+    let before = document.has_old_snapshots().then(|| document.messages.clone());
+    if !edit(document)? {
+        return Ok(false);
+    }
+    document.complete(session_id, &now);
+    if !change.keep_time {
+        document.set("updated_at", Json::text(&now));
+    }
+    // An archive that the edit replaced is counted anew.
+    if (document.archive.len(), document.archive.last()) != (archived.0, archived.1.as_ref()) {
+        *tally = None;
+    }
+    if let Some(policy) = change.policy {
+        document.fit(policy, &Json::Number(format!("{:?}", change.now).into()), tally);
+    }
+    if let Some(before) = before {
+        document.mark_old_snapshots(&before);
+    }
+    Ok(true)
 }
 
 /// Brings the slot level with the file.

@@ -1,5 +1,6 @@
 //! The only opener of SQLite: flags, schema, transactions, locks.
 
+pub mod chat_index;
 pub mod fault;
 pub mod ffi;
 pub mod fork;
@@ -9,4 +10,5 @@ pub mod registry;
 pub mod schema;
 pub mod service;
 pub mod sidecar;
+pub mod transcript;
 mod vfs;

@@ -5,19 +5,23 @@
 mod edits;
 mod identity;
 mod kinship;
+mod rescue;
 mod scan;
+mod transcript;
 mod value;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use amberlog_core::chat::{Change, Document, Name, Options, Store};
+use amberlog_core::chat::{Change, Document, Home, Keeping, Name, Options, Store};
 use amberlog_core::codec::json::Json;
 use amberlog_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
+pub(crate) use self::rescue::{PyChatLock, PyChatRescue};
+pub(crate) use self::transcript::PyTranscriptStore;
 use crate::error::Raise;
 
 /// The sessions of one directory.
@@ -50,10 +54,25 @@ fn seconds(given: f64) -> Duration {
 #[pymethods]
 impl PyChatStore {
     #[new]
-    #[pyo3(signature = (directory, *, sync, kept))]
-    fn new(py: Python<'_>, directory: PathBuf, sync: bool, kept: usize) -> PyResult<Self> {
-        let store = py.detach(|| Store::open(&directory, Options { sync, kept })).or_raise(py)?;
-        Ok(Self { store })
+    #[pyo3(signature = (directory, *, sync, kept, index=None, full_text=true))]
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        sync: bool,
+        kept: usize,
+        index: Option<PathBuf>,
+        full_text: bool,
+    ) -> PyResult<Self> {
+        let options = Options { sync, kept };
+        let keeping = index.map(|path| {
+            let is_file = path.as_os_str() != ":memory:";
+            Keeping { home: if is_file { Home::File(path) } else { Home::Memory }, full_text }
+        });
+        let store = py.detach(|| match keeping {
+            Some(keeping) => Store::open_indexed(&directory, options, keeping),
+            None => Store::open(&directory, options),
+        });
+        Ok(Self { store: store.or_raise(py)? })
     }
 
     #[pyo3(signature = (session_id, edits, *, now, timeout_s, policy=None))]
@@ -163,6 +182,13 @@ impl PyChatStore {
         window: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.read(py, session_id, |document| Store::window(document, around, window))
+    }
+
+    /// How many messages were moved out of the window.
+    fn archived(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let name = name(py, session_id)?;
+        let count = |found: Option<&Document>| found.map_or(0, |document| document.archive.len());
+        py.detach(|| self.store.view(&name, count)).or_raise(py)
     }
 
     fn path(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -1,53 +1,80 @@
 //! Lists and searches of a directory.
 
-use std::sync::Arc;
-
-use amberlog_core::chat::{Document, Entry, Listing, Query};
+use amberlog_core::chat::{Document, Field, Query, Unreadable};
 use amberlog_core::codec::json::Json;
 use pyo3::prelude::*;
 
-use super::value::{self, json};
-use super::{PyChatStore, name};
+use super::value::json;
+use super::{PyChatStore, name, value};
 use crate::error::Raise;
 
 #[pymethods]
 impl PyChatStore {
     #[pyo3(signature = (limit, *, now))]
     fn rows<'py>(&self, py: Python<'py>, limit: Option<i64>, now: f64) -> PyResult<Bound<'py, PyAny>> {
-        let text = py.detach(|| {
-            let listing = self.store.list(now)?;
-            let rows: Vec<&str> = cut(&listing.newest, limit).iter().map(|entry| &*entry.row).collect();
-            Ok(format!("[{}]", rows.join(",")))
-        });
+        let text = py.detach(|| Ok(format!("[{}]", self.store.rows(limit, now)?.join(","))));
         value::object(py, text.or_raise(py)?.as_bytes())
     }
 
-    #[pyo3(signature = (field, wanted, *, now))]
+    #[pyo3(signature = (field, wanted, limit=None, *, now))]
     fn ids_where<'py>(
         &self,
         py: Python<'py>,
         field: &str,
-        wanted: &Bound<'_, PyAny>,
+        wanted: &str,
+        limit: Option<i64>,
         now: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let wanted = json(wanted)?;
-        let listing = self.list(py, now)?;
-        let value = |entry: &Entry| match field {
-            "agent_name" => entry.agent_name.clone(),
-            "gateway_session_id" => entry.gateway_session_id.clone(),
-            _ => entry.agent_id.clone(),
+        let field = match field {
+            "agent_name" => Field::AgentName,
+            "gateway_session_id" => Field::Gateway,
+            _ => Field::Agent,
         };
-        let found = listing.entries.iter().filter(|entry| value(entry) == wanted);
-        let ids = Json::List(found.map(|entry| entry.session_id.clone()).collect());
-        value::object(py, ids.to_text().as_bytes())
+        let ids = py.detach(|| self.store.ids_where(field, wanted, limit, now)).or_raise(py)?;
+        value::build(py, &Json::List(ids))
+    }
+
+    #[pyo3(signature = (gateway_session_id, *, now))]
+    fn route<'py>(
+        &self,
+        py: Python<'py>,
+        gateway_session_id: &str,
+        now: f64,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = py.detach(|| self.store.route(gateway_session_id, now)).or_raise(py)?;
+        found.map(|id| value::build(py, &id)).transpose()
     }
 
     #[pyo3(signature = (*, now))]
     fn unreadable(&self, py: Python<'_>, now: f64) -> PyResult<Vec<(String, String)>> {
-        let listing = self.list(py, now)?;
-        let pair =
-            |path: &std::path::Path, reason: &str| (path.to_string_lossy().into_owned(), reason.to_owned());
-        Ok(listing.unreadable.iter().map(|file| pair(&file.path, &file.reason)).collect())
+        let found = py.detach(|| self.store.unreadable(now)).or_raise(py)?;
+        let pair = |file: Unreadable| (file.path.to_string_lossy().into_owned(), file.reason);
+        Ok(found.into_iter().map(pair).collect())
+    }
+
+    /// Why the index could not be used when it was last asked.
+    fn index_fault(&self) -> Option<String> {
+        self.store.register().and_then(|register| register.fault())
+    }
+
+    /// Brings the index level, and what the peer reads of it.
+    #[pyo3(signature = (*, now))]
+    fn settle_index(&self, py: Python<'_>, now: f64) -> PyResult<()> {
+        let Some(register) = self.store.register() else { return Ok(()) };
+        py.detach(|| register.settle(now)).or_raise(py)
+    }
+
+    /// Runs a statement of somebody else's on the index, and returns its rows.
+    fn ask_index<'py>(
+        &self,
+        py: Python<'py>,
+        statement: &str,
+        values: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(register) = self.store.register() else { return value::object(py, b"[]") };
+        let values = values.iter().map(json).collect::<PyResult<Vec<_>>>()?;
+        let rows = py.detach(|| register.query(statement, &values)).or_raise(py)?;
+        value::build(py, &rows)
     }
 
     /// The documents of the directory, or those that go on with the same conversation as a session.
@@ -86,23 +113,4 @@ impl PyChatStore {
         let hits = py.detach(|| self.store.search(&query, limit, now)).or_raise(py)?;
         value::object(py, hits.to_text().as_bytes())
     }
-}
-
-impl PyChatStore {
-    fn list(&self, py: Python<'_>, now: f64) -> PyResult<Listing> {
-        py.detach(|| self.store.list(now)).or_raise(py)
-    }
-}
-
-/// The first entries, as Python cuts a list: all without a limit, and a negative one counts from the end.
-fn cut(entries: &[Arc<Entry>], limit: Option<i64>) -> &[Arc<Entry>] {
-    let length = entries.len();
-    let end = match limit {
-        None => length,
-        Some(limit) => match usize::try_from(limit) {
-            Ok(limit) => limit.min(length),
-            Err(_) => length.saturating_sub(usize::try_from(limit.unsigned_abs()).unwrap_or(usize::MAX)),
-        },
-    };
-    entries.get(..end).unwrap_or_default()
 }

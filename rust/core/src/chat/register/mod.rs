@@ -1,0 +1,241 @@
+//! The index of a directory of chat sessions: what lists, routes and searches are answered from.
+//!
+//! The files alone count. Before an answer the index is brought level with them, whoever wrote them;
+//! where it cannot be used, `None` says so and the caller reads the files.
+
+mod build;
+mod disk;
+mod find;
+mod level;
+mod pages;
+mod peer;
+mod query;
+mod read;
+mod rows;
+mod segment;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use self::disk::Disk;
+pub use self::disk::Home;
+use self::find::Facts;
+use self::level::Known;
+use self::pages::Cache;
+use super::cell::lock;
+use super::proof::Stamp;
+use super::search::Query;
+use crate::clock::{Clock as _, SystemClock};
+use crate::db::service::{self, Attended};
+use crate::{Error, Result};
+
+/// How long after a write the peer's tables follow.
+const PAUSE: Duration = Duration::from_millis(500);
+/// A pass over the peer's tables takes no more than this share of the time.
+const SHARE: u32 = 8;
+
+/// How an index is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeping {
+    /// Where it lives.
+    pub home: Home,
+    /// Whether the peer's text table is one of full text.
+    pub full_text: bool,
+}
+
+/// The index of one directory, for any number of threads.
+pub struct Register {
+    directory: PathBuf,
+    keeping: Keeping,
+    process: u32,
+    disk: Disk,
+    known: Mutex<Known>,
+    facts: Mutex<Facts>,
+    cache: Cache,
+    /// Files that were written since the peer was last told of them.
+    written: Mutex<HashSet<String>>,
+    is_awaited: AtomicBool,
+    fault: Mutex<Option<String>>,
+    of_child: OnceLock<Arc<Register>>,
+}
+
+impl std::fmt::Debug for Register {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Register").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Register {
+    /// Names an index; it is opened when it is first needed.
+    pub fn new(directory: &Path, keeping: Keeping) -> Arc<Self> {
+        Arc::new(Self {
+            directory: directory.to_owned(),
+            process: std::process::id(),
+            disk: Disk::new(keeping.home.clone(), keeping.full_text),
+            keeping,
+            known: Mutex::default(),
+            facts: Mutex::default(),
+            cache: Cache::default(),
+            written: Mutex::default(),
+            is_awaited: AtomicBool::new(false),
+            fault: Mutex::default(),
+            of_child: OnceLock::new(),
+        })
+    }
+
+    /// A child that was forked has an index of its own: what it inherits is the parent's.
+    fn own(self: &Arc<Self>) -> &Arc<Self> {
+        let mut own = self;
+        while own.process != std::process::id() {
+            own = own.of_child.get_or_init(|| Self::new(&own.directory, own.keeping.clone()));
+        }
+        own
+    }
+
+    /// Why the index could not be used when it was last asked, where it could not.
+    pub fn fault(self: &Arc<Self>) -> Option<String> {
+        lock(&self.own().fault).clone()
+    }
+
+    /// Returns what a question to the index answers; `None` where it cannot be used.
+    pub(super) fn answer<R>(
+        self: &Arc<Self>,
+        now: f64,
+        mut ask: impl FnMut(&Connection) -> rusqlite::Result<R>,
+    ) -> Option<R> {
+        let own = self.own();
+        let mut once = || own.level(now).and_then(|()| own.disk.read(&mut ask));
+        let outcome = match once() {
+            Err(Error::Damaged { .. }) => own.restart(now).and_then(|()| once()),
+            // Somebody took tables away under us.
+            Err(Error::Io { reason, .. }) if reason.contains("no such table") => {
+                own.restart(now).and_then(|()| once())
+            }
+            outcome => outcome,
+        };
+        own.note(outcome)
+    }
+
+    /// Returns the files of the best sessions, the best first; `None` where words do not tell, or the
+    /// index cannot be used.
+    pub(super) fn search(self: &Arc<Self>, query: &Query, limit: usize, now: f64) -> Option<Vec<String>> {
+        const FILE: &str = "SELECT file FROM amber_session WHERE id = ?1";
+        let wording = query.wording(build::OVERLAP)?;
+        let own = self.own();
+        self.answer(now, |connection| {
+            let best = lock(&own.facts).best(connection, &own.cache, &wording, limit)?;
+            let mut file = connection.prepare_cached(FILE)?;
+            let mut files = Vec::with_capacity(best.len());
+            for id in best {
+                files.extend(file.query_row([id], |row| row.get(0)).optional()?);
+            }
+            Ok(files)
+        })
+    }
+
+    /// Has the peer read a session's file that is about to be written, until it is told what it holds.
+    pub(super) fn expect_write(self: &Arc<Self>, file: &str) {
+        const UNMETA: &str = "DELETE FROM session_meta WHERE session_id = \
+                              (SELECT session_id FROM amber_session WHERE file = ?1)";
+        let own = self.own();
+        if !lock(&own.written).insert(file.to_owned()) {
+            return;
+        }
+        let done = own.disk.write(|connection| {
+            let told = connection.prepare_cached(UNMETA).and_then(|mut told| told.execute([file]));
+            told.map_err(|source| crate::db::fault::translate(own.disk.path(), "write", &source))
+        });
+        own.note(done);
+        own.follow_later();
+    }
+
+    /// Brings the peer's tables level now.
+    pub fn settle(self: &Arc<Self>, now: f64) -> Result<()> {
+        let own = self.own();
+        own.level(now)?;
+        own.tell()
+    }
+
+    /// Notes why the index could not be used, and returns what it answered.
+    fn note<R>(&self, outcome: Result<R>) -> Option<R> {
+        let mut fault = lock(&self.fault);
+        match outcome {
+            Ok(answer) => {
+                *fault = None;
+                Some(answer)
+            }
+            Err(error) => {
+                *fault = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    fn level(self: &Arc<Self>, now: f64) -> Result<()> {
+        let stamp =
+            Stamp::look(&self.directory).map_err(|error| Error::io(&self.directory, "look at", &error))?;
+        let mut known = lock(&self.known);
+        if known.is_level(stamp) {
+            return Ok(());
+        }
+        if known.level(&self.disk, &self.directory, now)? {
+            drop(known);
+            self.follow_later();
+        }
+        Ok(())
+    }
+
+    fn restart(&self, now: f64) -> Result<()> {
+        let mut known = lock(&self.known);
+        self.disk.restart(now)?;
+        known.forget();
+        lock(&self.facts).forget();
+        self.cache.clear();
+        Ok(())
+    }
+
+    /// Has the peer's tables follow a while later, on a thread of its own.
+    fn follow_later(self: &Arc<Self>) {
+        if !self.is_awaited.swap(true, Ordering::AcqRel) {
+            let whom: Arc<dyn Attended> = Arc::clone(self) as Arc<dyn Attended>;
+            let asked = service::visit(Arc::downgrade(&whom), PAUSE);
+            self.note(asked.map_err(|error| Error::io(&self.directory, "start a thread for", &error)));
+        }
+    }
+
+    fn tell(&self) -> Result<()> {
+        // What is written from here on is told of in the next pass.
+        lock(&self.written).clear();
+        peer::take_over(&self.disk)?;
+        let is_written = |file: &str| lock(&self.written).contains(file);
+        let mut after = 0;
+        while let Some(last) = peer::tell(&self.disk, &self.directory, after, is_written)? {
+            after = last;
+        }
+        Ok(())
+    }
+}
+
+impl Attended for Register {
+    fn attend(&self) -> Option<Duration> {
+        self.is_awaited.store(false, Ordering::Release);
+        let begun = Instant::now();
+        let now = SystemClock.now();
+        let levelled = match self.known.try_lock() {
+            Ok(mut known) => known.level(&self.disk, &self.directory, now).map(drop),
+            // Somebody levels it just now.
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                poisoned.into_inner().level(&self.disk, &self.directory, now).map(drop)
+            }
+        };
+        self.note(levelled.and_then(|()| self.tell()));
+        let is_more = !lock(&self.written).is_empty();
+        (is_more && !self.is_awaited.swap(true, Ordering::AcqRel)).then(|| PAUSE.max(begun.elapsed() * SHARE))
+    }
+}
