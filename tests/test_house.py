@@ -55,6 +55,7 @@ PUBLIC_MODULES = (
     "amberlog.chat.protocols",
     "amberlog.chat.store",
     "amberlog.chat.transcript_store",
+    "amberlog.chat_homes",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.hooks",
