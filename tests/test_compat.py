@@ -129,7 +129,10 @@ def test_a_package_that_is_no_peer_is_refused_by_name() -> None:
     with pytest.raises(errors.UnknownPeerError, match="kohakuterrarium") as caught:
         compat.install("litellm")
 
-    assert (caught.value.peer, caught.value.known) == ("litellm", ("kohakuterrarium",))
+    assert (caught.value.peer, caught.value.known) == (
+        "litellm",
+        ("kohakuterrarium", "praisonaiagents"),
+    )
     assert isinstance(caught.value, ValueError)
 
 
@@ -317,7 +320,7 @@ def test_the_directory_of_artifacts_is_there_when_it_is_asked_for(path: Path) ->
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     alone = "import os, sys; os.chdir(sys.argv[1]); sys.modules['kohakuterrarium'] = None\n"
 
     run_code(alone + example, tmp_path)

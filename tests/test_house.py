@@ -30,6 +30,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
 WRAPPERS = {
     "_conversations.py",
+    "_lenient.py",
+    "_lock.py",
     "_null.py",
     "identity.py",
     "index.py",
@@ -47,6 +49,7 @@ PUBLIC_MODULES = (
     "amberlog.attaching",
     "amberlog.chat",
     "amberlog.chat.context",
+    "amberlog.chat.gateway",
     "amberlog.chat.encrypted_store",
     "amberlog.chat.identity",
     "amberlog.chat.indexed",
@@ -54,6 +57,8 @@ PUBLIC_MODULES = (
     "amberlog.chat.mirror",
     "amberlog.chat.protocols",
     "amberlog.chat.store",
+    "amberlog.chat.title",
+    "amberlog.chat.workspace",
     "amberlog.chat.transcript_store",
     "amberlog.chat_homes",
     "amberlog.config",

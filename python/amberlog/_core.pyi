@@ -7,13 +7,21 @@ The classes for chat sessions and for the index have files of their own, `_core_
 from collections.abc import Iterable, Mapping
 from typing import final
 
-from amberlog._core_chat import ChatStore, IdentityLinks, TranscriptStore
+from amberlog._core_chat import (
+    ChatLock,
+    ChatRescue,
+    ChatStore,
+    IdentityLinks,
+    TranscriptStore,
+)
 from amberlog._core_index import Index, delete_files, disk_usage, session_files
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
     "Bundle",
+    "ChatLock",
+    "ChatRescue",
     "ChatStore",
     "IdentityLinks",
     "Index",

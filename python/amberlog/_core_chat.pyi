@@ -101,11 +101,17 @@ class ChatStore:
     def settle_index(self, *, now: float) -> None:
         """Brings the index level, and what the peer reads of it."""
 
+    def ask_index(self, statement: str, values: list[object]) -> list[list[object]]:
+        """Runs a statement of somebody else's on the index, and returns its rows."""
+
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns the files that are no sessions, and why."""
 
     def search(self, query: str, *, limit: int, window: int, now: float) -> list[dict[str, object]]:
         """Returns the sessions that best hold the words."""
+
+    def archived(self, session_id: str) -> int:
+        """Returns how many messages were moved out of the window."""
 
     def path(self, session_id: str) -> str:
         """Returns the file of a session, or the one that it would get."""
@@ -118,6 +124,55 @@ class ChatStore:
 
     def forget(self, session_id: str | None = None) -> None:
         """Lets go of what is kept in memory."""
+
+@final
+class ChatRescue:
+    """What is kept of a store's sessions that cannot be read or written."""
+
+    def __new__(cls, store: ChatStore, spills: Path) -> ChatRescue:
+        """Names the directory of spilled messages, which need not exist."""
+
+    def keep(self, session_id: str, message: object, *, now: float) -> str:
+        """Spills a message, and returns the file; a message is a dict, or the bytes of its JSON."""
+
+    def recover(
+        self,
+        session_id: str,
+        *,
+        now: float,
+        timeout_s: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> int:
+        """Gives a session what was spilled for it, and returns how many files that were."""
+
+    def set_aside(self, path: str, *, now: float, timeout_s: float) -> str | None:
+        """Renames a damaged file, and returns its new name; `None` when it is not damaged."""
+
+    def preview(
+        self,
+        session_id: str,
+        edits: list[_ChatEdit],
+        *,
+        now: float,
+        policy: tuple[str, int | None] | None = None,
+    ) -> tuple[str, dict[str, object]] | None:
+        """Returns the file that changes would write, and its document."""
+
+    def put(self, path: str, document: object) -> None:
+        """Puts a document in the place of a file, for whoever holds its lock."""
+
+@final
+class ChatLock:
+    """The lock around reading and replacing one file; not reentrant."""
+
+    def __new__(cls, path: Path, *, timeout_s: float) -> ChatLock:
+        """Names the file; nothing is locked yet."""
+
+    def acquire(self) -> bool:
+        """Waits for the lock, and returns whether it is held."""
+
+    def release(self) -> None:
+        """Lets go of the lock."""
 
 @final
 class TranscriptStore:

@@ -51,12 +51,41 @@ def chat_session_dir() -> Path:
     return (Path(shared) / "praisonai" if Path(shared).is_absolute() else own) / "sessions"
 
 
+def chat_spill_dir() -> Path:
+    """Returns the directory of messages that chat stores could not write, without creating it.
+
+    It is `state/session_spill` in the first of `PRAISONAI_HOME`, `~/.praisonai` and `~/.praison`
+    that there is, `praisonai` in `XDG_STATE_HOME`, and `~/.local/state/praisonai`.
+    """
+    return _praison_state_home() / "state" / "session_spill"
+
+
+def chat_retention() -> str | None:
+    """Returns the retention of the default store under the peer's name, where one is set."""
+    return os.environ.get("PRAISONAI_SESSION_RETENTION") or None
+
+
+def chat_active_window() -> str | None:
+    """Returns the window of the default store under the peer's name as it is set, where it is."""
+    return os.environ.get("PRAISONAI_SESSION_ACTIVE_WINDOW") or None
+
+
+def _praison_state_home() -> Path:
+    if home := _first_set("PRAISONAI_HOME"):
+        return home
+    for kept in (Path.home() / ".praisonai", Path.home() / ".praison"):
+        if kept.is_dir():
+            return kept
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (state if state.is_absolute() else Path.home() / ".local" / "state") / "praisonai"
+
+
 def chat_index() -> ChatIndex:
     """Returns how the index of a `SqliteSessionStore` is kept: `AMBERLOG_CHAT_INDEX`.
 
     `fts5`, the default, keeps the peer's text table as one of full text; `like` as a plain one, as
-    where SQLite has no FTS5; `off` keeps no index, as where there is no SQLite: all is read from the
-    files.
+    where SQLite has no FTS5; `off` keeps no index, as where there is no SQLite: all is read from
+    the files.
 
     Raises:
         ValueError: It is set to something else.
@@ -86,8 +115,11 @@ def _first_set(*names: str) -> Path | None:
 
 __all__ = [
     "ChatIndex",
+    "chat_active_window",
     "chat_index",
+    "chat_retention",
     "chat_session_dir",
+    "chat_spill_dir",
     "config_dir",
     "identity_path",
     "server_token",

@@ -20,7 +20,7 @@ class SessionError(Exception):
         return self.message
 
 
-class SessionBusyError(SessionError):
+class SessionBusyError(SessionError, TimeoutError):
     """Another writer held the file for longer than the call would wait; try again."""
 
 
@@ -110,7 +110,7 @@ class SessionExistsError(SessionError, FileExistsError):
         self.filename = path
 
 
-class SessionWriteError(SessionError):
+class SessionWriteError(SessionError, OSError):
     """The system refused a read or a write; what the call was to store is not stored.
 
     Attributes:

@@ -1,12 +1,14 @@
 """Runs the peer's own tests on the peer and on ours in its place, and compares.
 
-    python tools/peers/conformance.py [CHECKOUT] [--file NAME ...] [--grade A]
+    python tools/peers/conformance.py [CHECKOUT] [--peer NAME] [--file NAME ...] [--grade A]
 
-CHECKOUT, or else the environment's KOHAKUTERRARIUM_CHECKOUT, is a clone of KohakuTerrarium; it may
-be bare. The tests are taken out of its HEAD into a directory that is removed at the end, and each
-file of `conformance.json` runs twice in a process of its own: on the peer, and with
-`amberlog.compat` installed before any test is imported. A test that passes on the peer and not on
-ours is lost; the table says of some why they may be. The exit code is 1 when another one is lost.
+CHECKOUT is a clone of the repository of the peer, or else the environment names one
+(KOHAKUTERRARIUM_CHECKOUT, PRAISONAI_CHECKOUT); it may be bare. The peer is kohakuterrarium unless
+`--peer praisonaiagents` says another. The tests are taken out of its HEAD into a directory that is
+removed at the end, and each file of `conformance.json` runs twice in a process of its own: on the
+peer, and with `amberlog.compat` installed before any test is imported. A test that passes on the
+peer and not on ours is lost; the table says of some why they may be. The exit code is 1 when
+another one is lost.
 Needs the extra `bench-peers`.
 """
 
@@ -35,7 +37,7 @@ import os
 if os.environ["CONFORMANCE_SIDE"] == "ours":
     import amberlog.compat
 
-    amberlog.compat.install("kohakuterrarium")
+    amberlog.compat.install(os.environ["CONFORMANCE_PEER"])
 '''
 PYTEST_INI = """\
 [pytest]
@@ -44,15 +46,47 @@ asyncio_default_fixture_loop_scope = function
 timeout = 60
 """
 
+
+@dataclass(frozen=True)
+class Peer:
+    """A package whose tests are run.
+
+    Attributes:
+        name: What it is imported by.
+        checkout: The variable of the environment that names a clone of its repository.
+        place: Where in the repository its tests are.
+        parts: What of them is taken out.
+    """
+
+    name: str
+    checkout: str
+    place: str
+    parts: tuple[str, ...]
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer("kohakuterrarium", "KOHAKUTERRARIUM_CHECKOUT", "", ("tests",)),
+        Peer(
+            "praisonaiagents",
+            "PRAISONAI_CHECKOUT",
+            "src/praisonai-agents",
+            ("tests/conftest.py", "tests/unit"),
+        ),
+    )
+}
+
 Outcome = dict[str, str | None]
 """By test what it failed with; None when it passed."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of the peer's tests, and which of its tests may be lost."""
+    """A file of a peer's tests, and which of its tests may be lost."""
 
     name: str
+    peer: Peer
     grade: str
     may_be_lost: Mapping[str, str]
 
@@ -88,7 +122,15 @@ class Comparison:
 def table() -> list[File]:
     """Returns the files of the table."""
     rows = json.loads(TABLE.read_text(encoding="utf-8"))
-    return [File(row["file"], row["grade"], row.get("may_be_lost", {})) for row in rows]
+    return [
+        File(
+            row["file"],
+            PEERS[row.get("peer", "kohakuterrarium")],
+            row["grade"],
+            row.get("may_be_lost", {}),
+        )
+        for row in rows
+    ]
 
 
 def compare(file: File, tests: Path) -> Comparison:
@@ -106,7 +148,13 @@ def run(file: File, tests: Path, side: str) -> Outcome:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options],
             cwd=tests,
-            env={**environment(), "CONFORMANCE_SIDE": side},
+            env={
+                **environment(),
+                "CONFORMANCE_SIDE": side,
+                "CONFORMANCE_PEER": file.peer.name,
+                # What a test leaves at home, another finds there.
+                "HOME": tempfile.mkdtemp(dir=tests, prefix="home-"),
+            },
             capture_output=True,
             text=True,
             timeout=FILE_TIMEOUT_S,
@@ -120,9 +168,9 @@ def run(file: File, tests: Path, side: str) -> Outcome:
     return {_name(case): _failure(case) for case in cases}
 
 
-def unpack(checkout: Path, into: Path) -> None:
+def unpack(checkout: Path, peer: Peer, into: Path) -> None:
     """Takes the tests out of a clone's HEAD."""
-    archive = ["git", "-C", str(checkout), "archive", "HEAD", "tests"]
+    archive = ["git", "-C", str(checkout), "archive", f"HEAD:{peer.place}", *peer.parts]
     packed = subprocess.run(archive, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         files.extractall(into, filter="data")
@@ -141,28 +189,35 @@ def environment() -> dict[str, str]:
 def main() -> int:
     """Reads the command line, runs the files, prints the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "checkout", nargs="?", type=Path, default=os.environ.get("KOHAKUTERRARIUM_CHECKOUT")
-    )
+    parser.add_argument("checkout", nargs="?", type=Path, help="a clone of the peer's repository")
+    parser.add_argument("--peer", choices=sorted(PEERS), default="kohakuterrarium")
     parser.add_argument("--file", action="append", help="only this file, as the table names it")
     parser.add_argument("--grade", help="only the files of this grade")
     given = parser.parse_args()
-    if given.checkout is None:
-        parser.error("name a clone of KohakuTerrarium, or set KOHAKUTERRARIUM_CHECKOUT")
+    peer = PEERS[given.peer]
+    checkout = given.checkout or os.environ.get(peer.checkout)
+    if checkout is None:
+        parser.error(f"name a clone of the repository of {peer.name}, or set {peer.checkout}")
     files = [
         file
         for file in table()
-        if (not given.file or file.name in given.file) and given.grade in (None, file.grade)
+        if file.peer is peer
+        and (not given.file or file.name in given.file)
+        and given.grade in (None, file.grade)
     ]
     if not files:
         parser.error("the table has no such file")
     unexplained = 0
+    passed = {"peer": 0, "ours": 0}
     with tempfile.TemporaryDirectory(prefix="amberlog-conformance-") as scratch:
-        unpack(Path(given.checkout), Path(scratch))
+        unpack(Path(checkout), peer, Path(scratch))
         for file in files:
             found = compare(file, Path(scratch))
             print("\n".join(found.lines()), flush=True)
             unexplained += len(found.unexplained())
+            for side, outcome in (("peer", found.peer), ("ours", found.ours)):
+                passed[side] += sum(failure is None for failure in outcome.values())
+    print(f"passed on the peer {passed['peer']}, on ours {passed['ours']}")
     return 1 if unexplained else 0
 
 

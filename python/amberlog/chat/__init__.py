@@ -1,5 +1,6 @@
 """Chat sessions: messages by the id of their conversation, in one JSON file each."""
 
+from amberlog.chat._lenient import PersistFailure
 from amberlog.chat.context import (
     SessionContext,
     clear_session_context,
@@ -7,6 +8,7 @@ from amberlog.chat.context import (
     set_session_context,
 )
 from amberlog.chat.encrypted_store import EncryptedSessionStore, generate_session_key
+from amberlog.chat.gateway import neutralize_untrusted_text
 from amberlog.chat.hierarchy import (
     ExtendedSessionData,
     HierarchicalSessionStore,
@@ -34,6 +36,7 @@ from amberlog.chat.protocols import (
 )
 from amberlog.chat.store import DefaultSessionStore, get_default_session_store
 from amberlog.chat.transcript_store import SqliteTranscriptStore
+from amberlog.chat.workspace import workspace_id
 from amberlog.errors import SessionEncryptionError
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "ImportReport",
     "InMemoryIdentityResolver",
     "IncrementalSessionStoreProtocol",
+    "PersistFailure",
     "PortableSessionStoreProtocol",
     "RuntimeStateMirroringProtocol",
     "SearchableSessionStoreProtocol",
@@ -68,5 +72,7 @@ __all__ = [
     "get_hierarchical_session_store",
     "get_session_context",
     "get_sqlite_session_store",
+    "neutralize_untrusted_text",
     "set_session_context",
+    "workspace_id",
 ]

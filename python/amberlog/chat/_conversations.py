@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from amberlog._core import ChatStore
+from amberlog.chat._lenient import LenientChat, PersistFailure
 from amberlog.chat.messages import SessionData, SessionMessage
 from amberlog.chat.mirror import MirrorWriter, record
-from amberlog.config import chat_session_dir
+from amberlog.config import chat_session_dir, chat_spill_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from amberlog.chat._cores import ChatCore
+    from amberlog.chat._cores import ChatCore, KinCore
     from amberlog.chat.protocols import SessionMirrorProtocol
 
 DEFAULT_MAX_MESSAGES = 100
@@ -26,6 +28,8 @@ RETENTION_KEEP_ALL = "keep_all"
 _RETENTIONS = (RETENTION_COMPACT, RETENTION_TRUNCATE, RETENTION_KEEP_ALL)
 
 ChatDurability = Literal["power", "process"]
+
+logger = logging.getLogger("amberlog")
 
 
 class Conversations:
@@ -50,13 +54,19 @@ class Conversations:
         cache_maxsize: How many sessions are kept in memory at most, each with a file held open;
             never more than 128, and 0 leaves it at that.
         durability: `power`: a write survives a power cut; `process`: it survives the process.
+        strict: Whether damage and failed writes raise. Otherwise the peer's contract holds: a
+            damaged file is set aside and its session is empty; a write that fails returns
+            `False`, and a message that it would have added is spilled to
+            `amberlog.config.chat_spill_dir()` and comes back with the next call about its session.
+        on_failure: What is told of each failure when the store is not strict; it is logged to the
+            logger `amberlog` in any case.
 
     Raises:
         ValueError: `retention` is none of the three.
         SessionWriteError: The directory cannot be made.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the peer's signature, and what is ours by name
         self,
         session_dir: str | None = None,
         max_messages: int = DEFAULT_MAX_MESSAGES,
@@ -67,6 +77,8 @@ class Conversations:
         cache_maxsize: int = DEFAULT_CACHE_MAXSIZE,
         *,
         durability: ChatDurability = "power",
+        strict: bool = True,
+        on_failure: Callable[[PersistFailure], None] | None = None,
     ) -> None:
         if retention is None:
             is_default = max_messages == DEFAULT_MAX_MESSAGES
@@ -81,7 +93,17 @@ class Conversations:
         self.lock_timeout = lock_timeout
         self.retention = retention
         self.active_window = max_messages if active_window is None else active_window
+        self.strict = strict
+        self._on_failure = on_failure
         self._core = self._opened(directory, sync=durability == "power", kept=max(cache_maxsize, 0))
+        if not strict:
+            policy = (self.retention, self.active_window)
+            beneath = cast("KinCore", self._core)
+            lenient = LenientChat(
+                beneath, chat_spill_dir(), policy, lock_timeout, self._report_failure
+            )
+            # It has every verb of the core.
+            self._core = cast("ChatCore", lenient)
         # Last, so that a store that cannot be made leaves no thread.
         self._mirror_writer = None if mirror is None else MirrorWriter(mirror)
 
@@ -108,7 +130,8 @@ class Conversations:
             tool_call_id: The call that a tool's message answers.
 
         Returns:
-            `True`: a message that is not stored raises.
+            `True`: a message that is not stored raises. Where the store is not strict it is
+            spilled instead, and this is `False`.
 
         Raises:
             TypeError: A value would not come back equal; nothing is written. Or `ValueError`.
@@ -127,9 +150,8 @@ class Conversations:
             message["tool_calls"] = tool_calls
         if tool_call_id is not None:
             message["tool_call_id"] = tool_call_id
-        self._edit(session_id, ("append", message))
-        self._send(session_id, message)
-        return True
+        is_stored = self._edit(session_id, ("append", message))
+        return is_stored and self._send(session_id, message)
 
     def add_user_message(
         self, session_id: str, content: str, metadata: Mapping[str, object] | None = None
@@ -154,11 +176,11 @@ class Conversations:
             finalize: Whether that is all; an empty message is dropped then.
         """
         now = time.time()
-        self._edit(session_id, ("partial", content, now, finalize))
-        if finalize and content:
+        is_stored = self._edit(session_id, ("partial", content, now, finalize))
+        if is_stored and finalize and content:
             message = SessionMessage("assistant", content, now)
             self._send(session_id, message.to_dict())
-        return True
+        return is_stored
 
     def discard_partial_assistant_message(self, session_id: str) -> bool:
         """Drops a message at the end of a session that was never finalized."""
@@ -172,9 +194,8 @@ class Conversations:
             messages: Each with `role` and `content`, and whatever else it shall keep.
         """
         built = [_whole(message) for message in messages]
-        self._edit(session_id, ("replace", built))
-        self._send(session_id, *built)
-        return True
+        is_stored = self._edit(session_id, ("replace", built))
+        return is_stored and self._send(session_id, *built)
 
     def clear_session(self, session_id: str) -> bool:
         """Removes the window's messages and the checkpoint; archive, metadata and routes stay."""
@@ -282,10 +303,10 @@ class Conversations:
         """Removes a session and its archive; nothing is done where there is none.
 
         Returns:
-            `True`: there is no such session any more.
+            `True`: there is no such session any more. `False` only where the store is not strict.
         """
-        self._core.delete(session_id, timeout_s=self.lock_timeout)
-        return True
+        deleted: bool | None = self._core.delete(session_id, timeout_s=self.lock_timeout)
+        return deleted is not None
 
     def set_runtime_state(
         self,
@@ -334,20 +355,28 @@ class Conversations:
         if self._mirror_writer is not None:
             self._mirror_writer.close()
 
-    def _send(self, session_id: str, *messages: dict[str, object]) -> None:
+    def _send(self, session_id: str, *messages: dict[str, object]) -> bool:
+        """Hands stored messages to the mirror, which nobody waits for."""
         if self._mirror_writer is not None and messages:
             records = [record(session_id, message) for message in messages]
             self._mirror_writer.enqueue(session_id, records)
+        return True
 
     def _edit(self, session_id: str, *edits: tuple[object, ...]) -> bool:
-        self._core.edit(
+        made: bool | None = self._core.edit(
             session_id,
             list(edits),
             now=time.time(),
             timeout_s=self.lock_timeout,
             policy=(self.retention, self.active_window),
         )
-        return True
+        # Nothing to change is as good as changed. A core that is not strict answers `None`.
+        return made is not None
+
+    def _report_failure(self, failure: PersistFailure) -> None:
+        logger.error("session %r: %s", failure.session_id, failure.error)
+        if self._on_failure is not None:
+            self._on_failure(failure)
 
 
 def _whole(message: Mapping[str, object]) -> dict[str, object]:

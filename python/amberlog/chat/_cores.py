@@ -112,6 +112,10 @@ class IndexedCore(ChatCore, Protocol):
         """Brings the index level, and what the peer reads of it."""
         ...
 
+    def ask_index(self, statement: str, values: list[object]) -> list[list[object]]:
+        """Runs a statement of somebody else's on the index, and returns its rows."""
+        ...
+
 
 class KinCore(ChatCore, Protocol):
     """A home whose sessions can be cut from each other."""

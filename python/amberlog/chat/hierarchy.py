@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import uuid
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, cast
 
 from amberlog.chat.messages import SessionData
 from amberlog.chat.store import DefaultSessionStore
+from amberlog.chat.title import first_exchange, title_of
 from amberlog.config import chat_session_dir
 from amberlog.errors import SessionNotFoundError
 
 if TYPE_CHECKING:
     from amberlog.chat._cores import KinCore
+    from amberlog.chat.title import TitleWriter
 
 
 def _new_id() -> str:
@@ -301,6 +304,32 @@ class HierarchicalSessionStore(DefaultSessionStore):
     def set_title(self, session_id: str, title: str) -> bool:
         """Sets what people call a session."""
         return self._edit(session_id, ("set", ["title"], title))
+
+    async def auto_title(self, session_id: str, write: TitleWriter | None = None) -> bool:
+        """Gives a session without a title one, after the first exchange.
+
+        Args:
+            session_id: The session.
+            write: Makes a title of what the user said first and the answer, such as a model;
+                `None` for the first sentence of what the user said.
+
+        Returns:
+            Whether it got one: not before there is an answer, nor where somebody was quicker.
+        """
+        session = await asyncio.to_thread(self.get_extended_session, session_id)
+        exchange = first_exchange(session)
+        if exchange is None or (session.title or "").strip():
+            return False
+        written = await write(*exchange) if write else title_of(exchange[0])
+        title = (written or "").strip()
+        return bool(title) and await asyncio.to_thread(self._title, session_id, title)
+
+    def _title(self, session_id: str, title: str) -> bool:
+        def titled(stored: dict[str, object]) -> dict[str, object] | None:
+            is_free = not str(stored.get("title") or "").strip()
+            return {**stored, "title": title} if is_free else None
+
+        return self._core.change(session_id, titled, now=time.time(), timeout_s=self.lock_timeout)
 
     def export_session(
         self,

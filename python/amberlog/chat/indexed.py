@@ -12,12 +12,14 @@ from amberlog.chat.store import DefaultSessionStore
 from amberlog.config import chat_index, chat_session_dir
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypedDict
 
     from typing_extensions import Unpack
 
     from amberlog.chat._conversations import ChatDurability
     from amberlog.chat._cores import IndexedCore
+    from amberlog.chat._lenient import PersistFailure
     from amberlog.chat.protocols import SessionMirrorProtocol
 
     class _Options(TypedDict, total=False):
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
         mirror: SessionMirrorProtocol | None
         cache_maxsize: int
         durability: ChatDurability
+        strict: bool
+        on_failure: Callable[[PersistFailure], None] | None
 
 
 class SqliteSessionStore(DefaultSessionStore):

@@ -220,6 +220,19 @@ class RuntimeStateMirroringProtocol(Protocol):
 
 
 @runtime_checkable
+class CheckpointQueryProtocol(Protocol):
+    """A store whose checkpoints can be listed; none of ours does that for more than the newest."""
+
+    def list_checkpoints(self, session_id: str) -> list[dict[str, object]]:
+        """Returns what is known of each checkpoint."""
+        ...
+
+    def get_checkpoint(self, session_id: str, checkpoint_id: str) -> dict[str, object] | None:
+        """Returns one checkpoint."""
+        ...
+
+
+@runtime_checkable
 class SessionMirrorProtocol(Protocol):
     """A second place for messages, which gets a copy of each after it is stored."""
 
@@ -237,6 +250,7 @@ class SessionMirrorProtocol(Protocol):
 
 
 __all__ = [
+    "CheckpointQueryProtocol",
     "ImportReport",
     "IncrementalSessionStoreProtocol",
     "PortableSessionStoreProtocol",

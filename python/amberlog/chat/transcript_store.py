@@ -16,6 +16,9 @@ from amberlog.chat._conversations import (
 from amberlog.chat.store import DefaultSessionStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amberlog.chat._lenient import PersistFailure
     from amberlog.chat.protocols import SessionMirrorProtocol
 
 IN_MEMORY = ":memory:"
@@ -43,13 +46,16 @@ class SqliteTranscriptStore(DefaultSessionStore):
         mirror: A second place for messages.
         cache_maxsize: How many sessions are kept in memory at most.
         durability: `power` or `process`.
+        strict: Whether damage and failed writes raise. Otherwise a failed write returns `False`;
+            there are no files in which a message could be spilled for it.
+        on_failure: What is told of each failure when the store is not strict.
 
     Raises:
         SessionDamagedError: The file is no database.
         SessionWriteError: The database cannot be made.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the peer's signature, and what is ours by name
         self,
         session_dir: str | None = None,
         db_path: str | None = None,
@@ -61,6 +67,8 @@ class SqliteTranscriptStore(DefaultSessionStore):
         cache_maxsize: int = DEFAULT_CACHE_MAXSIZE,
         *,
         durability: ChatDurability = "power",
+        strict: bool = True,
+        on_failure: Callable[[PersistFailure], None] | None = None,
     ) -> None:
         self.db_path = db_path or ""
         super().__init__(
@@ -72,6 +80,8 @@ class SqliteTranscriptStore(DefaultSessionStore):
             mirror,
             cache_maxsize,
             durability=durability,
+            strict=strict,
+            on_failure=on_failure,
         )
 
     def verify(self) -> list[str]:

@@ -32,8 +32,24 @@ PEERS: dict[str, tuple[str, ...]] = {
         "session.store",
         "session.version",
     ),
+    "praisonaiagents": (
+        "session",
+        "session.context",
+        "session.encrypted_store",
+        "session.hierarchy",
+        "session.identity",
+        "session.protocols",
+        "session.sqlite_store",
+        "session.sqlite_transcript_store",
+        "session.store",
+        "session.workspace",
+    ),
 }
 """The packages that there are drop-in modules for, with the modules of each."""
+
+# Whose modules we take the place of as a whole, since its code assigns names in them and looks for
+# its own there; and where ours are.
+_WHOLE = {"praisonaiagents": ("session", "amberlog.compat.praisonai")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +114,11 @@ def install(peer: str) -> Installation:
     if peer in _installed:
         return _installed[peer]
     is_over_peer = importlib.util.find_spec(peer) is not None
-    ours = {
-        f"{peer}.{name}": importlib.import_module(f"{__package__}.{peer}.{name}")
-        for name in PEERS[peer]
-    }
     rebinding = Rebinding(peer)
-    if not is_over_peer:
-        rebinding.add_module(peer)
-    for name, module in ours.items():
-        theirs = _imported(name) if is_over_peer else rebinding.add_module(name)
-        if theirs is not None:
-            rebinding.bind(theirs, {public: vars(module)[public] for public in module.__all__})
+    if peer in _WHOLE:
+        _replace(peer, rebinding, is_over_peer=is_over_peer)
+    else:
+        _bind(peer, rebinding, is_over_peer=is_over_peer)
     rebinding.spread()
     made = Installation(peer, is_over_peer, tuple(sorted(rebinding.bound)), rebinding)
     _installed[peer] = made
@@ -119,6 +129,38 @@ def uninstall(peer: str) -> None:
     """Gives a peer its names back; does nothing when none of them is taken."""
     if peer in _installed:
         _installed[peer].uninstall()
+
+
+def _bind(peer: str, rebinding: Rebinding, *, is_over_peer: bool) -> None:
+    """Binds our names in the peer's modules."""
+    ours = {
+        f"{peer}.{name}": importlib.import_module(f"{__package__}.{peer}.{name}")
+        for name in PEERS[peer]
+    }
+    if not is_over_peer:
+        rebinding.add_module(peer)
+    for name, module in ours.items():
+        theirs = _imported(name) if is_over_peer else rebinding.add_module(name)
+        if theirs is not None:
+            rebinding.bind(theirs, {public: vars(module)[public] for public in module.__all__})
+
+
+def _replace(peer: str, rebinding: Rebinding, *, is_over_peer: bool) -> None:
+    """Puts our modules in the place of the peer's; those that we have none for stay the peer's.
+
+    They are found through the path of our package, which gets the peer's for as long as it lasts.
+    """
+    root, package = _WHOLE[peer]
+    home = importlib.import_module(package)
+    if not is_over_peer:
+        rebinding.add_module(peer)
+    # All of the peer's first: each may import the others.
+    theirs = {name: _imported(f"{peer}.{name}") if is_over_peer else None for name in PEERS[peer]}
+    for name, module in theirs.items():
+        ours = importlib.import_module(package + name.removeprefix(root))
+        rebinding.replace_module(f"{peer}.{name}", ours, module)
+    first = theirs[root]
+    rebinding.share_path(home, [] if first is None else list(first.__path__))
 
 
 def _imported(name: str) -> ModuleType | None:

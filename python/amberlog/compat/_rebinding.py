@@ -24,6 +24,8 @@ class Rebinding:
         self._package = package
         self._undo: list[tuple[ModuleType, str, object]] = []
         self._made: list[str] = []
+        # Whole modules that another has the place of, by name.
+        self._replaced: dict[str, ModuleType | None] = {}
         # The objects that changed places, by the identity of the one that went.
         self._ours: dict[int, object] = {}
         self._theirs: dict[int, object] = {}
@@ -40,6 +42,24 @@ class Rebinding:
         if parent:
             setattr(sys.modules[parent], stem, module)
         return module
+
+    def replace_module(self, name: str, ours: ModuleType, theirs: ModuleType | None) -> None:
+        """Puts a module of ours under a name, in the place of the one that is there, if any."""
+        self._replaced[name] = theirs
+        sys.modules[name] = ours
+        parent, _, stem = name.rpartition(".")
+        self._set(sys.modules[parent], stem, ours)
+        for public in vars(ours)["__all__"]:
+            self.bound.append(f"{name}.{public}")
+            mine, old = vars(ours)[public], vars(theirs or ours).get(public, _ABSENT)
+            if old is not mine and callable(old):
+                self._ours[id(old)] = mine
+                self._theirs[id(mine)] = old
+                self._kept += [mine, old]
+
+    def share_path(self, package: ModuleType, places: list[str]) -> None:
+        """Lets a package find modules in more places."""
+        self._set(package, "__path__", [*package.__path__, *places])
 
     def bind(self, module: ModuleType, names: dict[str, object]) -> None:
         """Binds names of a module."""
@@ -67,6 +87,7 @@ class Rebinding:
             parent, _, stem = name.rpartition(".")
             if parent in sys.modules and vars(sys.modules[parent]).get(stem) is made:
                 delattr(sys.modules[parent], stem)
+        self._take_out()
         for module, name, value in reversed(self._undo):
             if value is _ABSENT:
                 vars(module).pop(name, None)
@@ -76,6 +97,14 @@ class Rebinding:
             for name, value in list(vars(module).items()):
                 if id(value) in self._theirs:
                     setattr(module, name, self._theirs[id(value)])
+
+    def _take_out(self) -> None:
+        """Takes whole modules out, with what was imported beneath them meanwhile."""
+        for name, theirs in self._replaced.items():
+            if theirs is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = theirs
 
     def _set(self, module: ModuleType, name: str, value: object) -> None:
         self._undo.append((module, name, vars(module).get(name, _ABSENT)))

@@ -15,7 +15,7 @@ mod _core {
     #[pymodule_export]
     use super::bundle::PyBundle;
     #[pymodule_export]
-    use super::chat::{PyChatStore, PyIdentityLinks, PyTranscriptStore};
+    use super::chat::{PyChatLock, PyChatRescue, PyChatStore, PyIdentityLinks, PyTranscriptStore};
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
     #[pymodule_export]

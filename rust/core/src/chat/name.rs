@@ -40,6 +40,11 @@ impl Name {
         &self.id
     }
 
+    /// The id as the peer writes it in names of files.
+    pub(super) fn stem(&self) -> &str {
+        &self.stem
+    }
+
     /// The file in which the peer looks for the session, unless its name would be too long.
     pub(super) fn shared_file(&self) -> Option<String> {
         (self.stem.len() <= LONGEST_STEM).then(|| format!("{}{ENDING}", self.stem))

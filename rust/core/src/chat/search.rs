@@ -268,6 +268,10 @@ pub(super) fn is_automated(document: &Document, turns: &[Turn<'_>]) -> bool {
     if AUTOMATED_SOURCES.contains(&source.as_str()) || tagged == Some(&Json::Bool(true)) {
         return true;
     }
+    // A quick talk is no machine's when it says so.
+    if tagged == Some(&Json::Bool(false)) {
+        return false;
+    }
     let mut stamps = Vec::with_capacity(turns.len());
     for turn in turns {
         match turn.message.get("timestamp") {

@@ -171,6 +171,20 @@ impl Store {
         Err(Error::Busy { path: self.directory.join(name.own_file()) })
     }
 
+    /// Returns what a change would write, and where; `None` when nothing would change. The caller
+    /// who writes it holds the session's lock meanwhile.
+    pub fn preview(
+        &self,
+        name: &Name,
+        change: Change,
+        edit: impl FnOnce(&mut Document) -> Result<bool>,
+    ) -> Result<Option<(PathBuf, Document)>> {
+        let path = self.file_of(name)?;
+        let mut document = self.document(name)?.unwrap_or_else(|| Document::new(name.id(), &iso(change.now)));
+        let is_changed = revise(&mut document, &mut None, name.id(), change, edit)?;
+        Ok(is_changed.then_some((path, document)))
+    }
+
     /// Deletes a session; `false` where there is none. Its lock file stays, for others may wait on it.
     pub fn delete(&self, name: &Name, timeout: Duration) -> Result<bool> {
         let file = match self.place(name) {
@@ -202,7 +216,7 @@ impl Store {
         }
     }
 
-    fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         if !self.options.sync {
             return Ok(());
         }
@@ -287,13 +301,13 @@ impl Store {
         Ok(true)
     }
 
-    fn expect_write(&self, file: &str) {
+    pub(super) fn expect_write(&self, file: &str) {
         if let Some(register) = &self.register {
             register.expect_write(file);
         }
     }
 
-    fn write(&self, path: &Path, document: &Document) -> Result<File> {
+    pub(super) fn write(&self, path: &Path, document: &Document) -> Result<File> {
         let mut bytes = self.spare.take();
         bytes.reserve(document.size() + ROOM);
         document.write(&mut bytes);

@@ -1,9 +1,10 @@
 //! Edits and policies as Python writes them: tuples that begin with a word.
 
 use amberlog_core::chat::{Checkpoint, Edit, Policy, Retention, Snapshot};
+use amberlog_core::codec::json::{Json, parse};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 
 use super::value::json;
 
@@ -12,9 +13,15 @@ pub(super) fn edits(items: Vec<Bound<'_, PyTuple>>) -> PyResult<Vec<Edit>> {
     items.iter().map(|item| edit(item)).collect()
 }
 
+/// A value, or the bytes of its text: what Python's own writer of JSON made of one.
+pub(super) fn value_of(given: &Bound<'_, PyAny>) -> PyResult<Json> {
+    let Ok(text) = given.cast::<PyBytes>() else { return json(given) };
+    parse(text.as_bytes()).map_err(|fault| PyValueError::new_err(fault.what))
+}
+
 fn edit(item: &Bound<'_, PyTuple>) -> PyResult<Edit> {
     let word: String = item.get_item(0)?.extract()?;
-    let value = |index: usize| json(&item.get_item(index)?);
+    let value = |index: usize| value_of(&item.get_item(index)?);
     let path = || -> PyResult<Vec<Box<str>>> {
         let keys: Vec<String> = item.get_item(1)?.extract()?;
         Ok(keys.into_iter().map(Into::into).collect())
@@ -23,7 +30,7 @@ fn edit(item: &Bound<'_, PyTuple>) -> PyResult<Edit> {
         "append" => Edit::Append(value(1)?),
         "replace" => {
             let messages: Vec<Bound<'_, PyAny>> = item.get_item(1)?.extract()?;
-            Edit::Replace(messages.iter().map(|message| json(message)).collect::<PyResult<_>>()?)
+            Edit::Replace(messages.iter().map(value_of).collect::<PyResult<_>>()?)
         }
         "checkpoint" => Edit::Checkpoint(Checkpoint {
             summary: value(1)?,

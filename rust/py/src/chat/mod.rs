@@ -5,6 +5,7 @@
 mod edits;
 mod identity;
 mod kinship;
+mod rescue;
 mod scan;
 mod transcript;
 mod value;
@@ -19,6 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 pub(crate) use self::identity::PyIdentityLinks;
+pub(crate) use self::rescue::{PyChatLock, PyChatRescue};
 pub(crate) use self::transcript::PyTranscriptStore;
 use crate::error::Raise;
 
@@ -180,6 +182,13 @@ impl PyChatStore {
         window: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.read(py, session_id, |document| Store::window(document, around, window))
+    }
+
+    /// How many messages were moved out of the window.
+    fn archived(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let name = name(py, session_id)?;
+        let count = |found: Option<&Document>| found.map_or(0, |document| document.archive.len());
+        py.detach(|| self.store.view(&name, count)).or_raise(py)
     }
 
     fn path(&self, py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<String> {

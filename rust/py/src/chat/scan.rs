@@ -4,6 +4,7 @@ use amberlog_core::chat::{Document, Field, Query, Unreadable};
 use amberlog_core::codec::json::Json;
 use pyo3::prelude::*;
 
+use super::value::json;
 use super::{PyChatStore, name, value};
 use crate::error::Raise;
 
@@ -61,6 +62,19 @@ impl PyChatStore {
     fn settle_index(&self, py: Python<'_>, now: f64) -> PyResult<()> {
         let Some(register) = self.store.register() else { return Ok(()) };
         py.detach(|| register.settle(now)).or_raise(py)
+    }
+
+    /// Runs a statement of somebody else's on the index, and returns its rows.
+    fn ask_index<'py>(
+        &self,
+        py: Python<'py>,
+        statement: &str,
+        values: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(register) = self.store.register() else { return value::object(py, b"[]") };
+        let values = values.iter().map(json).collect::<PyResult<Vec<_>>>()?;
+        let rows = py.detach(|| register.query(statement, &values)).or_raise(py)?;
+        value::build(py, &rows)
     }
 
     /// The documents of the directory, or those that go on with the same conversation as a session.

@@ -9,6 +9,7 @@ mod find;
 mod level;
 mod pages;
 mod peer;
+mod query;
 mod read;
 mod rows;
 mod segment;

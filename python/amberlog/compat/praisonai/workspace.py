@@ -1,0 +1,5 @@
+"""Which project the process works in."""
+
+from amberlog.chat.workspace import workspace_id
+
+__all__ = ["workspace_id"]
