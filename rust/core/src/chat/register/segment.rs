@@ -201,13 +201,12 @@ fn side_by_side(
 /// Whether a start is among those that are left, which it moves on to.
 fn goes_on(before: &mut &[u64], start: u64) -> bool {
     let mut reach = 1;
-    while before.get(reach).is_some_and(|one| *one < start) {
-        *before = before.get(reach..).unwrap_or_default();
-        reach *= 2;
+    while let Some(next) = before.first().filter(|next| **next < start) {
+        // The next one is near where both are dense; else the steps double.
+        let far = before.get(reach).filter(|far| **far < start && *far > next);
+        *before = before.get(if far.is_some() { reach } else { 1 }..).unwrap_or_default();
+        reach = if far.is_some() { reach * 2 } else { 1 };
     }
-    let near = before.get(..=reach.min(before.len().saturating_sub(1))).unwrap_or_default();
-    let skipped = near.partition_point(|one| *one < start);
-    *before = before.get(skipped..).unwrap_or_default();
     before.first() == Some(&start)
 }
 
