@@ -92,7 +92,9 @@ def verbs(owner: type[object]) -> set[str]:
 
 def test_every_verb_of_a_chat_store_can_be_awaited() -> None:
     assert not verbs(DefaultSessionStore) - verbs(aio.AsyncChatStore)
-    assert not verbs(HierarchicalSessionStore) - verbs(aio.AsyncHierarchicalChatStore)
+    # `auto_title` is awaited on the store itself.
+    hierarchical = verbs(HierarchicalSessionStore) - {"auto_title"}
+    assert not hierarchical - verbs(aio.AsyncHierarchicalChatStore)
 
 
 def test_a_chat_store_is_awaited(tmp_path: Path) -> None:

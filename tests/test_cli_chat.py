@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from amberlog.chat import DefaultSessionStore, SqliteTranscriptStore
+from amberlog.chat import (
+    DefaultSessionStore,
+    HierarchicalSessionStore,
+    SqliteTranscriptStore,
+)
 from amberlog.cli import main
 
 if TYPE_CHECKING:
@@ -242,3 +246,24 @@ def test_a_file_that_is_no_session_is_a_problem(
     assert (report["ok"], report["sessions"]) == (False, 1)
     assert [problem["path"] for problem in report["problems"]] == [str(tmp_path / "bad.json")]
     assert (tmp_path / "bad.json").read_text() == "[]"
+
+
+def test_an_import_keeps_title_snapshots_and_relatives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = HierarchicalSessionStore(str(tmp_path / "a"))
+    parent = source.create_session("parent", title="Plan")
+    source.add_message(parent, "user", "Oslo?")
+    source.create_snapshot(parent, label="before")
+    child = source.fork_session(parent)
+    file = str(tmp_path / "out.export")
+
+    printed(capsys, "export", "-o", file, "--dir", str(tmp_path / "a"))
+    printed(capsys, "import", file, "--dir", str(tmp_path / "b"))
+
+    target = HierarchicalSessionStore(str(tmp_path / "b"))
+    copied = target.get_extended_session(parent)
+    assert (copied.title, copied.children_ids) == ("Plan", [child])
+    assert [snapshot.label for snapshot in copied.snapshots] == ["before"]
+    assert copied.updated_at == source.get_session(parent).updated_at
+    assert target.revert_to_snapshot(parent, copied.snapshots[0].id)
