@@ -369,7 +369,9 @@ for line in sys.stdin:
 
 
 @pytest.mark.peers
+@pytest.mark.filterwarnings("default")
 def test_the_peer_and_this_store_write_one_session_in_turns(tmp_path: Path) -> None:
+    pytest.importorskip("praisonaiagents")
     ours = SqliteTranscriptStore(str(tmp_path))
     counted = []
 
