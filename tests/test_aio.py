@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from amberlog import SessionClosedError, SessionNotFoundError, aio
+from amberlog.chat import (
+    DefaultSessionStore,
+    EncryptedSessionStore,
+    HierarchicalSessionStore,
+    SqliteTranscriptStore,
+    generate_session_key,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +84,36 @@ def test_a_verb_keeps_its_signature_and_its_docs(path: Path) -> None:
     assert inspect.iscoroutinefunction(store.save_job)
     assert (inspect.getdoc(store.save_job) or "").startswith("Stores a job's record")
     assert "job_id" in inspect.signature(store.save_job).parameters
+
+
+def verbs(owner: type[object]) -> set[str]:
+    return {name for name in dir(owner) if not name.startswith("_")}
+
+
+def test_every_verb_of_a_chat_store_can_be_awaited() -> None:
+    assert not verbs(DefaultSessionStore) - verbs(aio.AsyncChatStore)
+    # `auto_title` is awaited on the store itself.
+    hierarchical = verbs(HierarchicalSessionStore) - {"auto_title"}
+    assert not hierarchical - verbs(aio.AsyncHierarchicalChatStore)
+
+
+def test_a_chat_store_is_awaited(tmp_path: Path) -> None:
+    async def chat() -> tuple[object, ...]:
+        store = aio.AsyncChatStore(SqliteTranscriptStore(str(tmp_path)))
+        await asyncio.gather(*(store.add_message("s", "user", f"tea {n}") for n in range(20)))
+        hits = await store.search("tea")
+        return len(await store.get_chat_history("s")), hits[0].session_id
+
+    assert asyncio.run(chat()) == (20, "s")
+
+
+def test_an_encrypted_store_with_forks_is_awaited(tmp_path: Path) -> None:
+    async def chat() -> list[dict[str, object]]:
+        beneath = HierarchicalSessionStore(str(tmp_path))
+        encrypted = EncryptedSessionStore(beneath, generate_session_key())
+        store = aio.AsyncHierarchicalChatStore(encrypted)
+        await store.add_message("s", "user", "pelican")
+        return await store.get_chat_history(await store.fork_session("s"))
+
+    assert asyncio.run(chat()) == [{"role": "user", "content": "pelican"}]
+    assert not any("pelican" in file.read_text() for file in tmp_path.glob("*.json"))

@@ -14,6 +14,7 @@ from amberlog.chat import (
     HierarchicalSessionStore,
     SessionEncryptionError,
     SessionMessage,
+    SqliteSessionStore,
     SqliteTranscriptStore,
     generate_session_key,
 )
@@ -265,3 +266,22 @@ def test_a_value_that_would_not_come_back_equal_is_refused(tmp_path: Path, value
         store.add_message("s", "user", "hi", {"x": value})
 
     assert not store.session_exists("s")
+
+
+@pytest.mark.parametrize("kind", [DefaultSessionStore, SqliteSessionStore, SqliteTranscriptStore])
+def test_an_outside_id_leads_to_an_encrypted_session(
+    tmp_path: Path, kind: type[DefaultSessionStore]
+) -> None:
+    key = generate_session_key()
+    store = cast("DefaultSessionStore", EncryptedSessionStore(kind(str(tmp_path)), key))
+
+    store.set_gateway_info("s", "gw", "bot")
+    store.add_message("s", "user", WORD)
+    store.rename_session("s", WORD)
+
+    found = store.get_by_gateway_session("gw")
+    assert found is not None
+    assert [one.content for one in found.messages] == [WORD]
+    assert store.list_sessions()[0]["title"] == WORD
+    assert store.list_sessions_by_gateway_agent("bot") == ["s"]
+    assert WORD not in on_disk(tmp_path)

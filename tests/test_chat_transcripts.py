@@ -170,6 +170,18 @@ def test_lists_and_routes_are_in_order_of_the_last_write(tmp_path: Path) -> None
     assert store.get_by_gateway_session("gw-none") is None
 
 
+def test_a_list_has_titles_and_may_be_of_all(tmp_path: Path) -> None:
+    store = SqliteTranscriptStore(str(tmp_path))
+
+    for number in range(60):
+        store.rename_session(f"s{number}", f"title {number}")
+
+    rows = store.list_sessions(None)
+    assert len(rows) == 60
+    assert rows[0]["title"] == "title 59"
+    assert len(store.list_sessions()) == 50
+
+
 def test_an_outside_id_given_twice_leads_to_the_last_session(tmp_path: Path) -> None:
     store = SqliteTranscriptStore(str(tmp_path))
 
@@ -357,7 +369,9 @@ for line in sys.stdin:
 
 
 @pytest.mark.peers
+@pytest.mark.filterwarnings("default")
 def test_the_peer_and_this_store_write_one_session_in_turns(tmp_path: Path) -> None:
+    pytest.importorskip("praisonaiagents")
     ours = SqliteTranscriptStore(str(tmp_path))
     counted = []
 

@@ -60,6 +60,7 @@ PUBLIC_MODULES = (
     "amberlog.chat.title",
     "amberlog.chat.workspace",
     "amberlog.chat.transcript_store",
+    "amberlog.chat_homes",
     "amberlog.config",
     "amberlog.errors",
     "amberlog.hooks",

@@ -92,8 +92,13 @@ class ChatStore:
     ) -> list[str]:
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
 
-    def route(self, gateway_session_id: str, *, now: float) -> str | None:
-        """Returns the session that an outside id leads to."""
+    def route(
+        self, gateway_session_id: str, *, now: float
+    ) -> tuple[dict[str, object], bytes] | None:
+        """Returns the session that an outside id leads to: its short values, and all of it as JSON.
+
+        There are no short values where one is missing, or where the session has a checkpoint.
+        """
 
     def index_fault(self) -> str | None:
         """Returns why the index could not be used when it was last asked."""
@@ -235,8 +240,10 @@ class TranscriptStore:
     ) -> list[str]:
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
 
-    def route(self, gateway_session_id: str, *, now: float) -> str | None:
-        """Returns the session that an outside id leads to."""
+    def route(
+        self, gateway_session_id: str, *, now: float
+    ) -> tuple[dict[str, object], bytes] | None:
+        """Returns the session that an outside id leads to: nothing short, and all of it as JSON."""
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:
         """Returns the files that are no sessions, and why."""

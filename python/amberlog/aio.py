@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from amberlog import resuming, session
+from amberlog._aio_chat import AsyncChatStore, AsyncHierarchicalChatStore
 from amberlog._event_log import PAGE
 from amberlog.session import SessionStore
 
@@ -264,4 +265,10 @@ async def resume(
     )
 
 
-__all__ = ["AsyncSessionStore", "open_session", "resume"]
+__all__ = [
+    "AsyncChatStore",
+    "AsyncHierarchicalChatStore",
+    "AsyncSessionStore",
+    "open_session",
+    "resume",
+]

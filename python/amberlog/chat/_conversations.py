@@ -279,6 +279,14 @@ class Conversations:
         stored = self._core.document(session_id)
         return SessionData(session_id) if stored is None else SessionData.from_dict(stored)
 
+    def stored_session(self, session_id: str) -> dict[str, object] | None:
+        """Returns a session as it is stored, keys that nobody knows included; `None` without one.
+
+        Raises:
+            SessionDamagedError: The file is no session; it is left as it is.
+        """
+        return self._core.document(session_id)
+
     def get_session_model(self, session_id: str) -> str | None:
         """Returns the model that a session was last led with."""
         return _last_noted(self.get_session(session_id), "model", "llm")

@@ -72,8 +72,13 @@ class ChatCore(Protocol):
         """Returns the ids of the sessions of an `agent_name`, `gateway_session_id`, `agent_id`."""
         ...
 
-    def route(self, gateway_session_id: str, *, now: float) -> str | None:
-        """Returns the session that an outside id leads to."""
+    def route(
+        self, gateway_session_id: str, *, now: float
+    ) -> tuple[dict[str, object], bytes] | None:
+        """Returns the session that an outside id leads to: short values of it, and all as JSON.
+
+        Without short values it is taken apart at once.
+        """
         ...
 
     def unreadable(self, *, now: float) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ be encrypted is refused, whatever verb it comes from.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
 from amberlog.errors import SessionEncryptionError
@@ -176,9 +177,15 @@ class SealedCore:
         """Returns the ids of sessions by what is in the clear."""
         return self._core.ids_where(field, wanted, limit, now=now)
 
-    def route(self, gateway_session_id: str, *, now: float) -> str | None:
-        """Returns the session that an outside id leads to."""
-        return self._core.route(gateway_session_id, now=now)
+    def route(
+        self, gateway_session_id: str, *, now: float
+    ) -> tuple[dict[str, object], bytes] | None:
+        """Returns the session that an outside id leads to, opened."""
+        found = self._core.route(gateway_session_id, now=now)
+        if found is None:
+            return None
+        opened = json.dumps(self._open(json.loads(found[1])))
+        return {}, opened.encode("ascii")
 
     def index_fault(self) -> str | None:
         """Returns why the index could not be used when it was last asked."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 _MIRRORED = (
     "model",
@@ -16,6 +18,8 @@ _MIRRORED = (
     "source",
     "reasoning_effort",
 )
+# What of a stored session is only taken apart when it is asked for.
+_LATE = ("messages", "metadata", "runtime_state", "archived_messages", "extra")
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "timestamp", "metadata", "tool_calls", "tool_call_id"}
 )
@@ -209,6 +213,35 @@ class SessionData:
             stored["last_compaction"] = self.last_compaction.to_dict()
         mirrored = {key: self.metadata[key] for key in _MIRRORED if key in self.metadata}
         return {**stored, **mirrored, **self.extra}
+
+    @classmethod
+    def of_text(cls, head: Mapping[str, object], text: bytes) -> SessionData:
+        """Returns the session of a stored text, which is taken apart when more is asked of it.
+
+        Args:
+            head: Its short values, or nothing: then it is taken apart at once.
+            text: The whole of it as JSON, which is known to be sound.
+        """
+        if not head:
+            return cls.from_dict(json.loads(text))
+        session = cls.__new__(cls)
+        session.__dict__.update(head, _text=text)
+        return session
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Takes the stored text apart, for what is asked of it first."""
+            text = self.__dict__.get("_text")
+            if text is not None and name in _LATE:
+                whole = SessionData.from_dict(json.loads(text))
+                for key in _LATE:
+                    self.__dict__.setdefault(key, whole.__dict__[key])
+                self.__dict__.pop("_text", None)
+            # Another thread may have been quicker.
+            if name in self.__dict__:
+                return self.__dict__[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> SessionData:

@@ -16,13 +16,12 @@ from amberlog.chat._conversations import (
     RETENTION_TRUNCATE,
     Conversations,
 )
+from amberlog.chat.messages import SessionData
 from amberlog.chat.protocols import ImportReport, SessionHit, SessionSummary
 from amberlog.config import chat_session_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from amberlog.chat.messages import SessionData
 
 
 # What makes a session where it is missing, and changes nothing else.
@@ -124,9 +123,7 @@ class DefaultSessionStore(Conversations):
     def get_by_gateway_session(self, gateway_session_id: str) -> SessionData | None:
         """Returns the session that an outside id leads to: of several the last one written."""
         found = self._core.route(gateway_session_id, now=time.time())
-        session = None if found is None else self.get_session(found)
-        # Another writer may have unlinked it since.
-        return session if session and session.gateway_session_id == gateway_session_id else None
+        return None if found is None else SessionData.of_text(*found)
 
     def list_sessions_by_gateway_agent(self, agent_id: str, limit: int | None = 50) -> list[str]:
         """Returns the ids of the sessions of a gateway's agent, by the names of their files."""

@@ -12,7 +12,9 @@ import amberlog
 from amberlog.cli import changing, reading, returning
 from amberlog.cli import demo as demonstration
 from amberlog.cli import directory as listing
+from amberlog.cli.chat_commands import chat
 from amberlog.cli.terminal import complain, drop_stdout, prepare_streams
+from amberlog.cli.terminal import typed as _typed
 from amberlog.errors import SessionError
 
 Job = Callable[[], int]
@@ -27,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Reads the sessions that AI agents left behind. Nothing is ever changed by reading.",
 )
+
+app.add_typer(chat, name="chat")
 
 Session = Annotated[str, typer.Argument(help="A session's file, or its exact name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
@@ -387,8 +391,3 @@ def _one_of(session: str | None, *, last: bool) -> str | None:
 
 def _split(names: list[str] | None) -> list[str]:
     return [_typed(name) for listed in names or [] for name in listed.split(",") if name]
-
-
-def _typed(argument: str) -> str:
-    """Returns the text that was typed: in the C locale Python does not know that it is UTF-8."""
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

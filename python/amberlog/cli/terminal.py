@@ -135,6 +135,11 @@ def moment(ts: object) -> str:
     return str(ts)
 
 
+def typed(argument: str) -> str:
+    """Returns the text that was typed: in the C locale Python does not know that it is UTF-8."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  # one byte

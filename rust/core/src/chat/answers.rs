@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 use super::entry::Entry;
-use super::register::{Keeping, Register};
+use super::register::{Keeping, Register, Routed, head_of};
 use super::scan::Unreadable;
 use super::search::{Query, best};
 use super::store::{Options, Store};
@@ -27,9 +27,6 @@ pub enum Field {
 const ROWS: &str = "\
 SELECT row FROM amber_session WHERE reason IS NULL ORDER BY updated DESC, file DESC LIMIT ?1";
 const UNREADABLE: &str = "SELECT file, reason FROM amber_session WHERE reason IS NOT NULL ORDER BY file";
-const ROUTE: &str = "\
-SELECT session_id FROM amber_session WHERE gateway = ?1 ORDER BY updated DESC, file LIMIT 1";
-
 impl Field {
     fn of(self, entry: &Entry) -> &Json {
         match self {
@@ -105,19 +102,22 @@ impl Store {
         Ok(found.map(|entry| entry.session_id.clone()).take(most).collect())
     }
 
-    /// Returns the id of the session that an id outside leads to: of several the last one written.
-    pub fn route(&self, gateway: &str, now: f64) -> Result<Option<Json>> {
-        if let Some(found) = self.ask(now, |connection| {
-            let id: Option<String> =
-                connection.prepare_cached(ROUTE)?.query_row([gateway], |row| row.get(0)).optional()?;
-            Ok(id.map(|id| Json::text(&id)))
-        }) {
+    /// Returns the session that an id outside leads to: of several the last one written.
+    pub fn route(&self, gateway: &str, now: f64) -> Result<Option<Routed>> {
+        if let Some(found) = self.register.as_ref().and_then(|register| register.route(gateway, now)) {
             return Ok(found);
         }
         let listing = self.list(now)?;
         let found = listing.entries.iter().filter(|entry| entry.gateway_session_id.as_str() == Some(gateway));
-        let last = found.max_by(|a, b| (&a.updated, &b.file).cmp(&(&b.updated, &a.file)));
-        Ok(last.map(|entry| entry.session_id.clone()))
+        let Some(last) = found.max_by(|a, b| (&a.updated, &b.file).cmp(&(&b.updated, &a.file))) else {
+            return Ok(None);
+        };
+        self.with(&last.file, |loaded| {
+            let document = &loaded?.document;
+            // Another writer may have unlinked it since.
+            let is_linked = document.get("gateway_session_id").and_then(Json::as_str) == Some(gateway);
+            is_linked.then(|| Routed { head: head_of(document), bytes: document.to_bytes() })
+        })
     }
 
     /// Returns the files that are no sessions.

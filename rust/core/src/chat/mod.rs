@@ -27,7 +27,7 @@ pub use edit::{Checkpoint, Edit};
 pub use entry::Entry;
 pub use identity::Links;
 pub use name::Name;
-pub use register::{Home, Keeping, Register};
+pub use register::{Home, Keeping, Register, Routed};
 pub use rescue::Spills;
 pub use retention::{Policy, Retention};
 pub use scan::{Listing, Unreadable};

@@ -1,6 +1,7 @@
 //! Looking at all sessions of a directory, of which only those are read that changed.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::DirEntry;
 use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use crate::{Error, Result};
 
 /// Fewer files are read by the caller's thread alone.
 const FEW_FILES: usize = 16;
+/// So many are looked at by several threads.
+const MANY_FILES: usize = 512;
 
 /// A file that is no session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,25 +142,32 @@ impl Catalog {
 
 /// Returns the sessions' files with their stamps.
 pub(super) fn look(directory: &Path) -> io::Result<Vec<(String, Stamp)>> {
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        let Some(file) = entry.file_name().to_str().filter(|name| is_session(name)).map(str::to_owned) else {
-            continue;
-        };
-        let found = match entry.metadata() {
-            Ok(found) => found,
-            // Deleted since its name was read.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        let stamp = if found.is_symlink() { Stamp::look(&entry.path())? } else { Some(Stamp::of(&found)) };
-        files.extend(stamp.map(|stamp| (file, stamp)));
+        if let Some(file) = entry.file_name().to_str().filter(|name| is_session(name)) {
+            found.push((file.to_owned(), entry));
+        }
     }
-    Ok(files)
+    // Over a few files a thread costs more than it saves.
+    if found.len() < MANY_FILES {
+        return found.iter().filter_map(stamped).collect();
+    }
+    in_parallel(&found, stamped).into_iter().collect()
 }
 
-fn is_session(file: &str) -> bool {
+fn stamped((file, entry): &(String, DirEntry)) -> Option<io::Result<(String, Stamp)>> {
+    let stamp = match entry.metadata() {
+        Ok(found) if found.is_symlink() => Stamp::look(&entry.path()),
+        Ok(found) => Ok(Some(Stamp::of(&found))),
+        // Deleted since its name was read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    stamp.transpose().map(|stamp| stamp.map(|stamp| (file.clone(), stamp)))
+}
+
+pub(super) fn is_session(file: &str) -> bool {
     file.ends_with(ENDING) && !file.starts_with('.')
 }
 

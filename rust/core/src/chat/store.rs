@@ -223,7 +223,7 @@ impl Store {
         sync_directory_at(&self.directory).map_err(|error| Error::io(&self.directory, "sync", &error))
     }
 
-    fn with<R>(&self, file: &str, read: impl FnOnce(Option<&Loaded>) -> R) -> Result<R> {
+    pub(super) fn with<R>(&self, file: &str, read: impl FnOnce(Option<&Loaded>) -> R) -> Result<R> {
         let cell = self.memory.get(file);
         let mut slot = lock(&cell.loaded);
         refresh(&self.directory.join(file), &mut slot)?;

@@ -9,3 +9,4 @@ pub mod fingerprint;
 mod fork;
 pub mod lock;
 pub mod replace;
+pub mod watch;

@@ -3,6 +3,7 @@
 use amberlog_core::chat::{Document, Field, Query, Unreadable};
 use amberlog_core::codec::json::Json;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::value::json;
 use super::{PyChatStore, name, value};
@@ -34,15 +35,21 @@ impl PyChatStore {
         value::build(py, &Json::List(ids))
     }
 
+    /// The session that an id from outside leads to: its short values, and all of it as JSON.
     #[pyo3(signature = (gateway_session_id, *, now))]
     fn route<'py>(
         &self,
         py: Python<'py>,
         gateway_session_id: &str,
         now: f64,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyBytes>)>> {
         let found = py.detach(|| self.store.route(gateway_session_id, now)).or_raise(py)?;
-        found.map(|id| value::build(py, &id)).transpose()
+        let Some(found) = found else { return Ok(None) };
+        let head = PyDict::new(py);
+        for (key, item) in found.head.iter() {
+            head.set_item(PyString::intern(py, key), value::build(py, item)?)?;
+        }
+        Ok(Some((head, PyBytes::new(py, &found.bytes))))
     }
 
     #[pyo3(signature = (*, now))]

@@ -7,7 +7,7 @@ use amberlog_core::chat::{Change, Document, Entry, Options, Query, Store, Transc
 use amberlog_core::codec::json::Json;
 use amberlog_core::{Error, Result};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::{edits, mutated, seconds, value};
 use crate::error::Raise;
@@ -203,11 +203,22 @@ impl PyTranscriptStore {
         py.detach(|| self.store.ids_where(field, wanted, limit)).or_raise(py)
     }
 
+    /// The session that an id from outside leads to: no short values, and all of it as JSON.
     #[pyo3(signature = (gateway_session_id, *, now))]
-    fn route(&self, py: Python<'_>, gateway_session_id: &str, now: f64) -> PyResult<Option<String>> {
+    fn route<'py>(
+        &self,
+        py: Python<'py>,
+        gateway_session_id: &str,
+        now: f64,
+    ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyBytes>)>> {
         let _ = now;
-        let ids = || self.store.ids_where("gateway_session_id", gateway_session_id, Some(1));
-        Ok(py.detach(ids).or_raise(py)?.pop())
+        let found = py.detach(|| {
+            let ids = self.store.ids_where("gateway_session_id", gateway_session_id, Some(1))?;
+            let Some(id) = ids.first() else { return Ok(None) };
+            self.store.view(id, |found| found.map(Document::to_bytes))
+        });
+        let found: Option<Vec<u8>> = found.or_raise(py)?;
+        Ok(found.map(|bytes| (PyDict::new(py), PyBytes::new(py, &bytes))))
     }
 
     #[pyo3(signature = (*, now))]

@@ -10,8 +10,9 @@ use super::disk::Disk;
 use super::read::{self, Task};
 use super::rows;
 use crate::chat::proof::Stamp;
-use crate::chat::scan::look;
+use crate::chat::scan::{is_session, look};
 use crate::db::fault::translate;
+use crate::files::watch::{Changed, Watch};
 use crate::{Error, Result};
 
 /// So many segments of about one size become one.
@@ -31,6 +32,10 @@ pub(super) struct Known {
     prints: HashMap<u64, u64, Quickly>,
     /// The directory when it was last looked at, where no later change can look the same.
     directory: Option<Stamp>,
+    /// Tells what changes, where the system does.
+    watch: Option<Watch>,
+    /// Whether all was looked at since the watch began.
+    is_watched: bool,
 }
 
 impl Known {
@@ -39,38 +44,87 @@ impl Known {
         *self = Self::default();
     }
 
-    /// Whether nothing was written to the directory since the last look.
-    pub(super) fn is_level(&self, directory: Option<Stamp>) -> bool {
-        directory.is_some() && self.directory == directory
-    }
-
-    /// Reads what changed and writes it in one transaction; returns whether anything did.
+    /// Reads what changed and writes it in one transaction; returns whether anything may have.
     pub(super) fn level(&mut self, disk: &Disk, directory: &Path, now: f64) -> Result<bool> {
         let failed = |error: std::io::Error| Error::io(directory, "list", &error);
+        match self.watch.as_ref().map(Watch::changed) {
+            Some(Changed::Names(names)) if self.is_watched => {
+                let names: Vec<String> = names.into_iter().filter(|name| is_session(name)).collect();
+                if names.is_empty() {
+                    return Ok(false);
+                }
+                // What was told is told once: where this fails all is looked at.
+                self.is_watched = false;
+                self.level_names(disk, directory, &names, now)?;
+                self.is_watched = true;
+                return Ok(true);
+            }
+            Some(Changed::Names(_)) => {}
+            Some(Changed::Unknown) | None => {
+                // Begun before the look, so that nothing falls between the two.
+                self.watch = Watch::on(directory);
+                self.is_watched = false;
+            }
+        }
         let stamp = Stamp::look(directory).map_err(failed)?;
-        if self.is_level(stamp) {
+        if self.watch.is_none() && stamp.is_some() && self.directory == stamp {
             return Ok(false);
         }
         let files = look(directory).map_err(failed)?;
         self.reload(disk)?;
-        let mut is_sure = true;
+        self.level_files(disk, directory, files.clone(), None, now)?;
+        let is_sure = files.iter().all(|(_, stamp)| !stamp.is_young(now));
+        self.directory = stamp.filter(|stamp| is_sure && !stamp.is_young(now));
+        self.is_watched = self.watch.is_some();
+        Ok(true)
+    }
+
+    fn level_names(&mut self, disk: &Disk, directory: &Path, names: &[String], now: f64) -> Result<()> {
+        let mut files = Vec::new();
+        let mut gone = Vec::new();
+        for name in names {
+            let path = directory.join(name);
+            match Stamp::look(&path).map_err(|error| Error::io(&path, "look at", &error))? {
+                Some(stamp) => files.push((name.clone(), stamp)),
+                None => gone.push(name.clone()),
+            }
+        }
+        self.reload(disk)?;
+        gone.retain(|file| self.prints.contains_key(&name_hash(file)));
+        self.level_files(disk, directory, files, Some(gone), now)
+    }
+
+    /// Reads those of some files that changed; they are all there are, unless it is said which are gone.
+    fn level_files(
+        &mut self,
+        disk: &Disk,
+        directory: &Path,
+        files: Vec<(String, Stamp)>,
+        gone: Option<Vec<String>>,
+        now: f64,
+    ) -> Result<()> {
         let mut tasks = Vec::new();
         let mut met = 0_usize;
         for (file, stamp) in &files {
             let known = self.prints.get(&name_hash(file));
             met += usize::from(known.is_some());
+            // What is noted as unsure is like no sure one: it is read again.
             if known != Some(&print_hash(&stamp.pack(true))) {
                 tasks.push(Task { file: file.clone(), size: stamp.size(), known: None });
             }
-            is_sure &= !stamp.is_young(now);
         }
-        let is_any_gone = met < self.prints.len();
-        let is_same = !is_any_gone && self.seal(disk, directory, &mut tasks, now)?;
-        if !is_same {
-            self.write(disk, directory, (&files, is_any_gone), tasks, now)?;
+        let gone = match gone {
+            Some(gone) => Gone::These(gone),
+            None if met < self.prints.len() => {
+                Gone::AllBut(files.into_iter().map(|(file, _)| file).collect())
+            }
+            None => Gone::These(Vec::new()),
+        };
+        let is_any_gone = !matches!(&gone, Gone::These(files) if files.is_empty());
+        if is_any_gone || !self.seal(disk, directory, &mut tasks, now)? {
+            self.write(disk, directory, gone, tasks, now)?;
         }
-        self.directory = stamp.filter(|stamp| is_sure && !stamp.is_young(now));
-        Ok(!is_same)
+        Ok(())
     }
 
     /// Looks whether the few files that may have changed have not, and notes where that is sure now.
@@ -125,7 +179,7 @@ impl Known {
         &mut self,
         disk: &Disk,
         directory: &Path,
-        (files, is_any_gone): (&[(String, Stamp)], bool),
+        gone: Gone,
         mut tasks: Vec<Task>,
         now: f64,
     ) -> Result<()> {
@@ -134,14 +188,12 @@ impl Known {
         let fault = |source: rusqlite::Error| translate(disk.path(), "write", &source);
         let full_text = disk.has_full_text();
         let mut prints = Vec::new();
-        let mut gone = Vec::new();
+        let mut forgotten = Vec::new();
         let generation = disk.write(|connection| {
-            if is_any_gone {
-                gone = missing(connection, files).map_err(fault)?;
-            }
-            add_small_segments(connection, files, &mut tasks).map_err(fault)?;
+            forgotten = gone.files(connection).map_err(fault)?;
+            add_small_segments(connection, &mut tasks).map_err(fault)?;
             read::read_all(directory, &tasks, now, |mut batch| {
-                gone.append(&mut batch.gone);
+                forgotten.append(&mut batch.gone);
                 let all = batch.same.iter().chain(&batch.cards);
                 prints.extend(all.map(|card| (name_hash(&card.file), print_hash(&card.print))));
                 rows::seal(connection, &batch.same).map_err(fault)?;
@@ -150,14 +202,14 @@ impl Known {
                 }
                 rows::put(connection, &batch.cards, &batch.segment, full_text).map_err(fault)
             })?;
-            rows::forget(connection, &gone, full_text).map_err(fault)?;
+            rows::forget(connection, &forgotten, full_text).map_err(fault)?;
             rows::sweep(connection).map_err(fault)?;
             rows::next(connection, "generation").map_err(fault)
         })?;
         if known.is_some_and(|known| known + 1 == generation) {
             self.generation = Some(generation);
             self.prints.extend(prints);
-            for file in &gone {
+            for file in &forgotten {
                 self.prints.remove(&name_hash(file));
             }
         }
@@ -165,19 +217,29 @@ impl Known {
     }
 }
 
-/// Files that the index has and the directory has not.
-fn missing(connection: &Connection, files: &[(String, Stamp)]) -> rusqlite::Result<Vec<String>> {
-    let present: HashSet<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
-    let mut all = connection.prepare_cached("SELECT file FROM amber_session")?;
-    let mut found = all.query([])?;
-    let mut gone = Vec::new();
-    while let Some(row) = found.next()? {
-        let file = row.get_ref(0)?.as_str()?;
-        if !present.contains(file) {
-            gone.push(file.to_owned());
+/// Which files of the index are gone.
+enum Gone {
+    These(Vec<String>),
+    AllBut(HashSet<String>),
+}
+
+impl Gone {
+    fn files(self, connection: &Connection) -> rusqlite::Result<Vec<String>> {
+        let present = match self {
+            Self::These(files) => return Ok(files),
+            Self::AllBut(present) => present,
+        };
+        let mut all = connection.prepare_cached("SELECT file FROM amber_session")?;
+        let mut found = all.query([])?;
+        let mut gone = Vec::new();
+        while let Some(row) = found.next()? {
+            let file = row.get_ref(0)?.as_str()?;
+            if !present.contains(file) {
+                gone.push(file.to_owned());
+            }
         }
+        Ok(gone)
     }
-    Ok(gone)
 }
 
 fn note_known(connection: &Connection, tasks: &mut [Task]) -> rusqlite::Result<()> {
@@ -190,41 +252,35 @@ fn note_known(connection: &Connection, tasks: &mut [Task]) -> rusqlite::Result<(
 
 /// Has the sessions of small segments read again, so that they become one: of each session that
 /// happens a few times only, since a segment of them is several times as large.
-fn add_small_segments(
-    connection: &Connection,
-    files: &[(String, Stamp)],
-    tasks: &mut Vec<Task>,
-) -> rusqlite::Result<()> {
+fn add_small_segments(connection: &Connection, tasks: &mut Vec<Task>) -> rusqlite::Result<()> {
     const COUNTS: &str = "\
 SELECT s.id, s.size, length(s.messages), (SELECT count(*) FROM amber_session WHERE segment = s.id) \
 FROM amber_segment AS s";
-    let mut tiers: HashMap<u32, Vec<i64>> = HashMap::new();
-    let mut chosen: Vec<i64> = Vec::new();
+    let mut tiers: HashMap<u32, Vec<(i64, u64)>> = HashMap::new();
+    let mut chosen: Vec<(i64, u64)> = Vec::new();
     let mut all = connection.prepare_cached(COUNTS)?;
     let mut found = all.query([])?;
     while let Some(row) = found.next()? {
         let (id, size, places, live): (i64, i64, i64, i64) =
             (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        let each = u64::try_from(size / places.max(1)).unwrap_or(0);
         if live * 2 < places {
-            chosen.push(id);
+            chosen.push((id, each));
         } else if size < FULL {
-            tiers.entry(live.max(1).ilog2() / 3).or_default().push(id);
+            tiers.entry(live.max(1).ilog2() / 3).or_default().push((id, each));
         }
     }
     chosen.extend(tiers.into_values().filter(|tier| tier.len() >= TIER).flatten());
     if chosen.is_empty() {
         return Ok(());
     }
-    let sizes: HashMap<&str, u64> = files.iter().map(|(file, stamp)| (file.as_str(), stamp.size())).collect();
     let mut planned: HashSet<String> = tasks.iter().map(|task| task.file.clone()).collect();
     let mut members = connection.prepare_cached("SELECT file FROM amber_session WHERE segment = ?1")?;
-    for segment in chosen {
+    for (segment, each) in chosen {
         for file in members.query_map([segment], |row| row.get::<_, String>(0))? {
             let file = file?;
-            if let Some(&size) = sizes.get(file.as_str())
-                && planned.insert(file.clone())
-            {
-                tasks.push(Task { file, size, known: None });
+            if planned.insert(file.clone()) {
+                tasks.push(Task { file, size: each, known: None });
             }
         }
     }

@@ -11,13 +11,14 @@ mod pages;
 mod peer;
 mod query;
 mod read;
+mod route;
 mod rows;
 mod segment;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -27,8 +28,10 @@ pub use self::disk::Home;
 use self::find::Facts;
 use self::level::Known;
 use self::pages::Cache;
+pub use self::route::Routed;
+use self::route::Routes;
+pub(in crate::chat) use self::route::head_of;
 use super::cell::lock;
-use super::proof::Stamp;
 use super::search::Query;
 use crate::clock::{Clock as _, SystemClock};
 use crate::db::service::{self, Attended};
@@ -56,6 +59,7 @@ pub struct Register {
     disk: Disk,
     known: Mutex<Known>,
     facts: Mutex<Facts>,
+    routes: Mutex<Routes>,
     cache: Cache,
     /// Files that were written since the peer was last told of them.
     written: Mutex<HashSet<String>>,
@@ -80,6 +84,7 @@ impl Register {
             keeping,
             known: Mutex::default(),
             facts: Mutex::default(),
+            routes: Mutex::default(),
             cache: Cache::default(),
             written: Mutex::default(),
             is_awaited: AtomicBool::new(false),
@@ -177,17 +182,13 @@ impl Register {
     }
 
     fn level(self: &Arc<Self>, now: f64) -> Result<()> {
-        let stamp =
-            Stamp::look(&self.directory).map_err(|error| Error::io(&self.directory, "look at", &error))?;
         let mut known = lock(&self.known);
-        if known.is_level(stamp) {
-            return Ok(());
-        }
-        if known.level(&self.disk, &self.directory, now)? {
-            drop(known);
+        let levelled = known.level(&self.disk, &self.directory, now);
+        if !matches!(levelled, Ok(false)) {
+            lock(&self.routes).forget();
             self.follow_later();
         }
-        Ok(())
+        levelled.map(drop)
     }
 
     fn restart(&self, now: f64) -> Result<()> {
@@ -226,15 +227,15 @@ impl Attended for Register {
         self.is_awaited.store(false, Ordering::Release);
         let begun = Instant::now();
         let now = SystemClock.now();
-        let levelled = match self.known.try_lock() {
-            Ok(mut known) => known.level(&self.disk, &self.directory, now).map(drop),
-            // Somebody levels it just now.
-            Err(TryLockError::WouldBlock) => Ok(()),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                poisoned.into_inner().level(&self.disk, &self.directory, now).map(drop)
+        let levelled = {
+            let mut known = lock(&self.known);
+            let levelled = known.level(&self.disk, &self.directory, now);
+            if !matches!(levelled, Ok(false)) {
+                lock(&self.routes).forget();
             }
+            levelled
         };
-        self.note(levelled.and_then(|()| self.tell()));
+        self.note(levelled.and_then(|_| self.tell()));
         let is_more = !lock(&self.written).is_empty();
         (is_more && !self.is_awaited.swap(true, Ordering::AcqRel)).then(|| PAUSE.max(begun.elapsed() * SHARE))
     }

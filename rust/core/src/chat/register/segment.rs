@@ -177,18 +177,19 @@ fn side_by_side(
         }
         let mut found = Vec::new();
         for place in places {
+            let mut before = starts.as_deref();
             for_each_place(&pages.record(segment, *place)?, &all, |message, place| {
                 // Counted from where the phrase would begin.
-                if let Some(start) = u64::from(place).checked_sub(at as u64) {
-                    found.push(u64::from(message) << 32 | start);
+                let Some(start) = u64::from(place).checked_sub(at as u64) else { return };
+                let start = u64::from(message) << 32 | start;
+                if before.as_mut().is_none_or(|before| goes_on(before, start)) {
+                    found.push(start);
                 }
             });
         }
-        found.sort_unstable();
-        starts = Some(match starts {
-            Some(starts) => common(&starts, &found),
-            None => found,
-        });
+        // One run for each record, which this sort merges.
+        found.sort();
+        starts = Some(found);
     }
     for start in starts.unwrap_or_default() {
         #[expect(clippy::cast_possible_truncation, reason = "the upper half is the message")]
@@ -197,15 +198,16 @@ fn side_by_side(
     Ok(())
 }
 
-fn common(left: &[u64], right: &[u64]) -> Vec<u64> {
-    let mut right = right.iter().peekable();
-    left.iter()
-        .filter(|one| {
-            while right.next_if(|other| other < one).is_some() {}
-            right.peek() == Some(one)
-        })
-        .copied()
-        .collect()
+/// Whether a start is among those that are left, which it moves on to.
+fn goes_on(before: &mut &[u64], start: u64) -> bool {
+    let mut reach = 1;
+    while let Some(next) = before.first().filter(|next| **next < start) {
+        // The next one is near where both are dense; else the steps double.
+        let far = before.get(reach).filter(|far| **far < start && *far > next);
+        *before = before.get(if far.is_some() { reach } else { 1 }..).unwrap_or_default();
+        reach = if far.is_some() { reach * 2 } else { 1 };
+    }
+    before.first() == Some(&start)
 }
 
 fn for_each_message(mut record: &[u8], mut each: impl FnMut(u32)) {

@@ -62,14 +62,13 @@ impl Transcripts {
                     reason: "it was made in memory by the process that this one was forked from",
                 });
             }
-            home = match home.of_child.get() {
-                Some(child) => child,
-                None => {
-                    let open = Open::at(&home.path, home.options)?;
-                    let left_out = home.left_out.clone();
-                    let child = Box::new(Self::around(&home.path, home.options, open, left_out));
-                    home.of_child.get_or_init(|| child)
-                }
+            home = if let Some(child) = home.of_child.get() {
+                child
+            } else {
+                let open = Open::at(&home.path, home.options)?;
+                let left_out = home.left_out.clone();
+                let child = Box::new(Self::around(&home.path, home.options, open, left_out));
+                home.of_child.get_or_init(|| child)
             };
         }
         Ok(home)

@@ -87,7 +87,10 @@ impl Transcripts {
 
     /// Returns a session, whole.
     pub fn document(&self, id: &str) -> Result<Option<Document>> {
-        self.view(id, |found| found.cloned())
+        fn cloned(found: Option<&Document>) -> Option<Document> {
+            found.cloned()
+        }
+        self.view(id, cloned)
     }
 
     /// Whether the session has a row, readable or not.

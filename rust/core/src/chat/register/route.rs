@@ -1,0 +1,115 @@
+//! Where ids from outside lead, remembered while nothing changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::Register;
+use crate::Result;
+use crate::chat::cell::lock;
+use crate::chat::document::Document;
+use crate::chat::proof::{self, Stamp};
+use crate::codec::json::Json;
+use crate::error::Error;
+
+/// More are not remembered.
+const MOST: usize = 4096;
+/// What of a session is told beside its bytes: all that is short.
+const HEAD: [&str; 7] =
+    ["session_id", "created_at", "updated_at", "agent_name", "user_id", "gateway_session_id", "agent_id"];
+const ROUTE: &str = "\
+SELECT file FROM amber_session WHERE gateway = ?1 ORDER BY updated DESC, file LIMIT 1";
+
+/// The session that an id leads to.
+#[derive(Debug, Clone)]
+pub struct Routed {
+    /// Its short values by their keys; empty where one is missing, or there is a checkpoint.
+    pub head: Arc<Vec<(&'static str, Json)>>,
+    /// The document, which was read before.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Lead {
+    file: String,
+    stamp: Stamp,
+    head: Arc<Vec<(&'static str, Json)>>,
+}
+
+/// What was found since anything changed.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    /// How often it was forgotten.
+    epoch: u64,
+    leads: HashMap<String, Lead>,
+}
+
+impl Routes {
+    pub(super) fn forget(&mut self) {
+        self.epoch += 1;
+        self.leads.clear();
+    }
+}
+
+impl Register {
+    /// Returns the session that an outside id leads to: of several the last one written. `None`
+    /// where the index cannot be used, `Some(None)` where there is none.
+    pub(in crate::chat) fn route(self: &Arc<Self>, gateway: &str, now: f64) -> Option<Option<Routed>> {
+        let own = self.own();
+        if let Err(error) = own.level(now) {
+            return own.note(Err(error));
+        }
+        let (epoch, lead) = {
+            let routes = lock(&own.routes);
+            (routes.epoch, routes.leads.get(gateway).cloned())
+        };
+        if let Some(lead) = lead
+            && let Ok(Some((bytes, proof))) = proof::read(&own.directory.join(&lead.file))
+            && proof.holds(&lead.stamp)
+        {
+            return Some(Some(Routed { head: lead.head, bytes }));
+        }
+        let found = self.answer(now, |connection| ask(connection, gateway))?;
+        let Some(file) = found else { return Some(None) };
+        let path = own.directory.join(&file);
+        let read = || -> Result<Option<(Routed, Stamp)>> {
+            let found = proof::read(&path).map_err(|error| Error::io(&path, "read", &error))?;
+            let Some((bytes, proof)) = found else { return Ok(None) };
+            let document = Document::parse(&bytes)
+                .map_err(|fault| Error::damaged(&path, format!("offset {}", fault.offset), fault.what))?;
+            // Another writer may have unlinked it since.
+            if document.get("gateway_session_id").and_then(Json::as_str) != Some(gateway) {
+                return Ok(None);
+            }
+            Ok(Some((Routed { head: head_of(&document), bytes }, proof.stamp())))
+        };
+        let found = own.note(read())?;
+        if let Some((routed, stamp)) = &found
+            && !stamp.is_young(now)
+        {
+            let lead = Lead { file, stamp: *stamp, head: Arc::clone(&routed.head) };
+            let mut routes = lock(&own.routes);
+            if routes.epoch == epoch {
+                if routes.leads.len() >= MOST {
+                    routes.leads.clear();
+                }
+                routes.leads.insert(gateway.to_owned(), lead);
+            }
+        }
+        Some(found.map(|(routed, _)| routed))
+    }
+}
+
+/// Returns the short values of a document that says no less and no more.
+pub(in crate::chat) fn head_of(document: &Document) -> Arc<Vec<(&'static str, Json)>> {
+    let is_more = document.get("last_compaction").is_some_and(Json::is_truthy);
+    let value = |key: &'static str| document.get(key).map(|value| (key, value.clone()));
+    let head: Option<Vec<_>> = HEAD.into_iter().map(value).collect();
+    Arc::new(head.filter(|_| !is_more).unwrap_or_default())
+}
+
+fn ask(connection: &Connection, gateway: &str) -> rusqlite::Result<Option<String>> {
+    let mut route = connection.prepare_cached(ROUTE)?;
+    route.query_row([gateway], |row| row.get(0)).optional()
+}
