@@ -26,7 +26,19 @@ MORE = {
 }
 # Noted as bugs of the peer: what a writer without an index wrote.
 LATE = {"zebra": ["s1"]}
-WORDS = ["billing", "migration", "the", "of", "then", "naïve", "café", "東京都", "C++", "a::b", "🚀"]
+WORDS = [
+    "billing",
+    "migration",
+    "the",
+    "of",
+    "then",
+    "naïve",
+    "café",
+    "東京都",
+    "C++",
+    "a::b",
+    "🚀",
+]
 QUERIES = [
     *WORDS,
     "billing migration",
@@ -225,9 +237,10 @@ def test_many_writes_leave_few_segments(store: SqliteSessionStore) -> None:
 
     [[segments]] = asked(store.db_path, "SELECT count(*) FROM amber_segment")
     assert cast("int", segments) <= 20
-    assert found(store, "turn3") == ["s3", "s10", "s11", "s12", "s13"] or len(
-        found(store, "turn3")
-    ) == 5
+    assert (
+        found(store, "turn3") == ["s3", "s10", "s11", "s12", "s13"]
+        or len(found(store, "turn3")) == 5
+    )
 
 
 def test_an_index_in_memory_leaves_no_file(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def chat_index() -> ChatIndex:
     """Returns how the index of a `SqliteSessionStore` is kept: `AMBERLOG_CHAT_INDEX`.
 
     `fts5`, the default, keeps the peer's text table as one of full text; `like` as a plain one, as
-    where SQLite has no FTS5; `off` keeps no index, as where there is no SQLite: all is read from the
-    files.
+    where SQLite has no FTS5; `off` keeps no index, as where there is no SQLite: all is read from
+    the files.
 
     Raises:
         ValueError: It is set to something else.

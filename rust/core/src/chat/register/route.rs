@@ -30,6 +30,14 @@ pub struct Routed {
     pub bytes: Vec<u8>,
 }
 
+/// What the index says of an id from outside.
+pub(in crate::chat) enum Lookup {
+    Found(Routed),
+    Nothing,
+    /// It cannot be asked.
+    Unusable,
+}
+
 #[derive(Debug, Clone)]
 struct Lead {
     file: String,
@@ -50,54 +58,65 @@ impl Routes {
         self.epoch += 1;
         self.leads.clear();
     }
+
+    /// Remembers what was found, unless something changed since it was looked for.
+    fn keep(&mut self, epoch: u64, gateway: &str, lead: Lead) {
+        if self.epoch != epoch {
+            return;
+        }
+        if self.leads.len() >= MOST {
+            self.leads.clear();
+        }
+        self.leads.insert(gateway.to_owned(), lead);
+    }
 }
 
 impl Register {
-    /// Returns the session that an outside id leads to: of several the last one written. `None`
-    /// where the index cannot be used, `Some(None)` where there is none.
-    pub(in crate::chat) fn route(self: &Arc<Self>, gateway: &str, now: f64) -> Option<Option<Routed>> {
+    /// Looks up the session that an outside id leads to: of several the last one written.
+    pub(in crate::chat) fn route(self: &Arc<Self>, gateway: &str, now: f64) -> Lookup {
         let own = self.own();
-        if let Err(error) = own.level(now) {
-            return own.note(Err(error));
+        let found = own.note(own.level(now)).and_then(|_| own.known_route(gateway));
+        if let Some(found) = found {
+            return Lookup::Found(found);
         }
-        let (epoch, lead) = {
-            let routes = lock(&own.routes);
-            (routes.epoch, routes.leads.get(gateway).cloned())
+        let epoch = lock(&own.routes).epoch;
+        let Some(file) = self.answer(now, |connection| ask(connection, gateway)) else {
+            return Lookup::Unusable;
         };
-        if let Some(lead) = lead
-            && let Ok(Some((bytes, proof))) = proof::read(&own.directory.join(&lead.file))
-            && proof.holds(&lead.stamp)
-        {
-            return Some(Some(Routed { head: lead.head, bytes }));
-        }
-        let found = self.answer(now, |connection| ask(connection, gateway))?;
-        let Some(file) = found else { return Some(None) };
-        let path = own.directory.join(&file);
-        let read = || -> Result<Option<(Routed, Stamp)>> {
-            let found = proof::read(&path).map_err(|error| Error::io(&path, "read", &error))?;
-            let Some((bytes, proof)) = found else { return Ok(None) };
-            let document = Document::parse(&bytes)
-                .map_err(|fault| Error::damaged(&path, format!("offset {}", fault.offset), fault.what))?;
-            // Another writer may have unlinked it since.
-            if document.get("gateway_session_id").and_then(Json::as_str) != Some(gateway) {
-                return Ok(None);
-            }
-            Ok(Some((Routed { head: head_of(&document), bytes }, proof.stamp())))
-        };
-        let found = own.note(read())?;
-        if let Some((routed, stamp)) = &found
-            && !stamp.is_young(now)
-        {
-            let lead = Lead { file, stamp: *stamp, head: Arc::clone(&routed.head) };
-            let mut routes = lock(&own.routes);
-            if routes.epoch == epoch {
-                if routes.leads.len() >= MOST {
-                    routes.leads.clear();
+        let Some(file) = file else { return Lookup::Nothing };
+        match own.note(own.read_route(&file, gateway)) {
+            None => Lookup::Unusable,
+            Some(None) => Lookup::Nothing,
+            Some(Some((found, stamp))) => {
+                if !stamp.is_young(now) {
+                    let lead = Lead { file, stamp, head: Arc::clone(&found.head) };
+                    lock(&own.routes).keep(epoch, gateway, lead);
                 }
-                routes.leads.insert(gateway.to_owned(), lead);
+                Lookup::Found(found)
             }
         }
-        Some(found.map(|(routed, _)| routed))
+    }
+
+    fn known_route(&self, gateway: &str) -> Option<Routed> {
+        let lead = lock(&self.routes).leads.get(gateway).cloned()?;
+        match proof::read(&self.directory.join(&lead.file)) {
+            Ok(Some((bytes, proof))) if proof.holds(&lead.stamp) => Some(Routed { head: lead.head, bytes }),
+            // Whoever asks the index next is told what is wrong with the file.
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn read_route(&self, file: &str, gateway: &str) -> Result<Option<(Routed, Stamp)>> {
+        let path = self.directory.join(file);
+        let found = proof::read(&path).map_err(|error| Error::io(&path, "read", &error))?;
+        let Some((bytes, proof)) = found else { return Ok(None) };
+        let document = Document::parse(&bytes)
+            .map_err(|fault| Error::damaged(&path, format!("offset {}", fault.offset), fault.what))?;
+        // Another writer may have unlinked it since.
+        if document.get("gateway_session_id").and_then(Json::as_str) != Some(gateway) {
+            return Ok(None);
+        }
+        Ok(Some((Routed { head: head_of(&document), bytes }, proof.stamp())))
     }
 }
 
