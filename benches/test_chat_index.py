@@ -83,6 +83,8 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "messages": messages,
             "created_at": "2026-01-01T00:00:00+00:00",
             "updated_at": f"2026-01-{1 + number % 28:02}T00:00:00+00:00",
+            "agent_name": None,
+            "user_id": None,
             "metadata": {},
             "gateway_session_id": f"gw-{number}" if number % 10 == 0 else None,
             "agent_id": f"agent-{number % 100}" if number % 10 == 0 else None,
