@@ -18,6 +18,7 @@ const MOST: usize = 4096;
 /// What of a session is told beside its bytes: all that is short.
 const HEAD: [&str; 7] =
     ["session_id", "created_at", "updated_at", "agent_name", "user_id", "gateway_session_id", "agent_id"];
+const SURE: [&str; 3] = ["session_id", "created_at", "updated_at"];
 const ROUTE: &str = "\
 SELECT file FROM amber_session WHERE gateway = ?1 ORDER BY updated DESC, file LIMIT 1";
 
@@ -123,7 +124,10 @@ impl Register {
 /// Returns the short values of a document that says no less and no more.
 pub(in crate::chat) fn head_of(document: &Document) -> Arc<Vec<(&'static str, Json)>> {
     let is_more = document.get("last_compaction").is_some_and(Json::is_truthy);
-    let value = |key: &'static str| document.get(key).map(|value| (key, value.clone()));
+    // An old document may lack those that can be nothing.
+    let absent = |key: &'static str| (!SURE.contains(&key)).then_some(Json::Null);
+    let value =
+        |key: &'static str| document.get(key).cloned().or_else(|| absent(key)).map(|value| (key, value));
     let head: Option<Vec<_>> = HEAD.into_iter().map(value).collect();
     Arc::new(head.filter(|_| !is_more).unwrap_or_default())
 }
