@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::entry::Entry;
-use super::register::{Keeping, Register, Routed, head_of};
+use super::register::{Keeping, Lookup, Register, Routed, head_of};
 use super::scan::Unreadable;
 use super::search::{Query, best};
 use super::store::{Options, Store};
@@ -66,16 +66,16 @@ impl Store {
     /// of a negative limit those that Python cuts off are left out.
     pub fn rows(&self, limit: Option<i64>, now: f64) -> Result<Vec<String>> {
         let most = limit.filter(|limit| *limit >= 0).unwrap_or(-1);
-        let mut rows = match self.ask(now, |connection| {
+        let asked = self.ask(now, |connection| {
             let mut rows = connection.prepare_cached(ROWS)?;
             rows.query_map([most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
-        }) {
-            Some(rows) => rows,
-            None => {
-                let listing = self.list(now)?;
-                let most = usize::try_from(most).unwrap_or(usize::MAX);
-                listing.newest.iter().take(most).map(|entry| entry.row.to_string()).collect()
-            }
+        });
+        let mut rows = if let Some(rows) = asked {
+            rows
+        } else {
+            let listing = self.list(now)?;
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            listing.newest.iter().take(most).map(|entry| entry.row.to_string()).collect()
         };
         if let Some(cut) = limit.filter(|limit| *limit < 0) {
             let cut = usize::try_from(cut.unsigned_abs()).unwrap_or(usize::MAX);
@@ -104,8 +104,10 @@ impl Store {
 
     /// Returns the session that an id outside leads to: of several the last one written.
     pub fn route(&self, gateway: &str, now: f64) -> Result<Option<Routed>> {
-        if let Some(found) = self.register.as_ref().and_then(|register| register.route(gateway, now)) {
-            return Ok(found);
+        match self.register.as_ref().map(|register| register.route(gateway, now)) {
+            Some(Lookup::Found(found)) => return Ok(Some(found)),
+            Some(Lookup::Nothing) => return Ok(None),
+            Some(Lookup::Unusable) | None => {}
         }
         let listing = self.list(now)?;
         let found = listing.entries.iter().filter(|entry| entry.gateway_session_id.as_str() == Some(gateway));
@@ -139,13 +141,12 @@ impl Store {
     /// Without an index every session is read.
     pub fn search(&self, query: &Query, limit: usize, now: f64) -> Result<Json> {
         let indexed = self.register.as_ref().and_then(|register| register.search(query, limit, now));
-        let found = match indexed {
-            Some(files) => self.read_all(&files, |file, document| query.find(file, document)),
-            None => {
-                let listing = self.list(now)?;
-                let files: Vec<&str> = listing.entries.iter().map(|entry| &*entry.file).collect();
-                self.read_all(&files, |file, document| query.find(file, document))
-            }
+        let found = if let Some(files) = indexed {
+            self.read_all(&files, |file, document| query.find(file, document))
+        } else {
+            let listing = self.list(now)?;
+            let files: Vec<&str> = listing.entries.iter().map(|entry| &*entry.file).collect();
+            self.read_all(&files, |file, document| query.find(file, document))
         };
         Ok(Json::List(best(found, limit)))
     }

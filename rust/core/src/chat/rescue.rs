@@ -133,8 +133,7 @@ impl Store {
             next.push(format!("-{attempt}"));
             aside = next.into();
         }
-        self.expect(&path);
-        std::fs::rename(&path, &aside).map_err(failed)?;
+        self.announced(&path, || std::fs::rename(&path, &aside)).map_err(failed)?;
         self.memory.forget(file.to_str());
         self.sync()?;
         Ok(Some(aside))
@@ -142,14 +141,7 @@ impl Store {
 
     /// Puts a document in the place of a file, for whoever holds the session's lock.
     pub fn put(&self, file: &Path, document: &Document) -> Result<()> {
-        self.expect(file);
-        self.write(file, document).map(drop)
-    }
-
-    fn expect(&self, path: &Path) {
-        if let Some(file) = path.file_name().and_then(|file| file.to_str()) {
-            self.expect_write(file);
-        }
+        self.announced(file, || self.write(file, document)).map(drop)
     }
 }
 

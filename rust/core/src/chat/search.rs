@@ -82,12 +82,12 @@ impl Query {
         for term in &self.terms {
             let is_loose = !term.loose.is_empty();
             let asked = (if is_loose { &*term.loose } else { &*term.exact }, is_loose);
-            match wording.terms.iter().position(|known| *known == asked) {
-                Some(at) => wording.counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1.0),
-                None => {
-                    wording.terms.push(asked);
-                    wording.counts.push(1.0);
-                }
+            let at = wording.terms.iter().position(|known| *known == asked);
+            if let Some(count) = at.and_then(|at| wording.counts.get_mut(at)) {
+                *count += 1.0;
+            } else {
+                wording.terms.push(asked);
+                wording.counts.push(1.0);
             }
         }
         Some(wording)

@@ -197,8 +197,7 @@ impl Store {
         let path = self.directory.join(&file);
         let _excluded = Exclusion::take(&path, timeout)?;
         self.memory.forget(Some(&file));
-        self.expect_write(&file);
-        match std::fs::remove_file(&path) {
+        match self.announced(&path, || std::fs::remove_file(&path)) {
             Ok(()) => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(Error::io(&path, "delete", &error)),
@@ -289,10 +288,7 @@ impl Store {
             *slot = old.map(|proof| Loaded { document, tally, proof });
             return Ok(false);
         }
-        if let Some(file) = path.file_name().and_then(|file| file.to_str()) {
-            self.expect_write(file);
-        }
-        let file = self.write(path, &document)?;
+        let file = self.announced(path, || self.write(path, &document))?;
         let proof = Proof::of(file).map_err(|error| Error::io(path, "look at", &error))?;
         *slot = Some(Loaded { document, tally, proof });
         if let Some(old) = old {
@@ -301,10 +297,14 @@ impl Store {
         Ok(true)
     }
 
-    pub(super) fn expect_write(&self, file: &str) {
-        if let Some(register) = &self.register {
-            register.expect_write(file);
-        }
+    /// Writes a file of which the index is told before and after.
+    pub(super) fn announced<R>(&self, path: &Path, write: impl FnOnce() -> R) -> R {
+        let file = path.file_name().and_then(|file| file.to_str());
+        let Some((register, file)) = self.register.as_ref().zip(file) else { return write() };
+        register.expect_write(file);
+        let written = write();
+        register.end_write(file);
+        written
     }
 
     pub(super) fn write(&self, path: &Path, document: &Document) -> Result<File> {

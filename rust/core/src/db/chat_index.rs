@@ -32,10 +32,12 @@ DELETE FROM session_route;
 INSERT OR REPLACE INTO session_index_meta (key, value) VALUES ('content_version', '2');";
 
 /// `told` says whether the peer's tables hold the session as it is; `text_row` is its row there.
+/// Generations and segments are counted from where no other index of the name counts.
 /// The trigger notes which sessions the peer wrote of.
 const PRIVATE: &str = "\
 CREATE TABLE amber_meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-INSERT INTO amber_meta (name, value) VALUES ('version', 1), ('generation', 0), ('segment', 0);
+INSERT INTO amber_meta (name, value) VALUES ('version', 1), \
+('generation', (random() & 1099511627775) << 20), ('segment', random() & 1073741823);
 CREATE TABLE amber_session (id INTEGER PRIMARY KEY, file TEXT NOT NULL UNIQUE, print BLOB NOT NULL, \
 hash INTEGER NOT NULL, reason TEXT, session_id TEXT NOT NULL, updated TEXT NOT NULL, row TEXT NOT NULL, \
 agent_name TEXT, gateway TEXT, agent TEXT, shown TEXT NOT NULL, automated INTEGER NOT NULL, lineage TEXT, \

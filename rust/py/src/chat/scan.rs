@@ -1,6 +1,6 @@
 //! Lists and searches of a directory.
 
-use amberlog_core::chat::{Document, Field, Query, Unreadable};
+use amberlog_core::chat::{Document, Field, Query, Register, Unreadable};
 use amberlog_core::codec::json::Json;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -61,7 +61,7 @@ impl PyChatStore {
 
     /// Why the index could not be used when it was last asked.
     fn index_fault(&self) -> Option<String> {
-        self.store.register().and_then(|register| register.fault())
+        self.store.register().and_then(Register::fault)
     }
 
     /// Brings the index level, and what the peer reads of it.

@@ -48,6 +48,13 @@ impl Hasher for Quick {
         self.0 ^= value;
     }
 
+    fn write_u128(&mut self, value: u128) {
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
+        {
+            self.0 ^= value as u64;
+        }
+    }
+
     fn finish(&self) -> u64 {
         self.0
     }
@@ -66,7 +73,9 @@ struct Standing {
 /// Collects the words of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    numbers: HashMap<Box<str>, u32, Quickly>,
+    /// By a hash that is as good as the word, and lies in the table itself.
+    numbers: HashMap<u128, u32, Quickly>,
+    words: Vec<Box<str>>,
     standings: Vec<Standing>,
     message: u32,
     messages: Vec<u32>,
@@ -103,22 +112,18 @@ impl Builder {
     }
 
     fn stand(&mut self, word: &str, place: u32) {
-        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        let word = match self.numbers.get(word) {
-            Some(&number) => number,
-            None => *self.numbers.entry(word.into()).or_insert(next),
-        };
+        let next = u32::try_from(self.words.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(xxhash_rust::xxh3::xxh3_128(word.as_bytes())).or_insert(next);
+        if number == next {
+            self.words.push(word.into());
+        }
+        let word = number;
         self.standings.push(Standing { word, message: self.message, place });
     }
 
     /// Returns what is stored.
     pub(super) fn finish(self) -> Segment {
-        let mut words: Vec<Box<str>> = vec![Box::default(); self.numbers.len()];
-        for (word, number) in self.numbers {
-            if let Some(slot) = words.get_mut(number as usize) {
-                *slot = word;
-            }
-        }
+        let words = self.words;
         let sorted = by_word(&self.standings, words.len());
         drop(self.standings);
         let mut segment = Segment { messages: self.messages, size: self.size, ..Segment::default() };
@@ -236,6 +241,7 @@ pub(super) fn put(mut number: u32, out: &mut Vec<u8>) {
 }
 
 /// Takes a number off the front of bytes.
+#[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u32> {
     let mut number = 0;
     for shift in (0..35).step_by(7) {

@@ -87,16 +87,14 @@ impl Disk {
         };
         let mut reader = lock(&self.reader);
         if reader.as_ref().is_some_and(ffi::has_moved) {
-            *reader = None;
+            return Err(self.gone());
         }
-        let connection = match &mut *reader {
-            Some(connection) => connection,
-            None => {
-                // Makes what is missing, and takes the lease.
-                self.opened(&mut lock(&self.writer))?;
-                reader.insert(chat_index::reader(path)?)
-            }
-        };
+        if reader.is_none() {
+            // Makes what is missing, and takes the lease.
+            self.opened(&mut lock(&self.writer))?;
+            *reader = Some(chat_index::reader(path)?);
+        }
+        let connection = reader.as_ref().ok_or_else(|| self.gone())?;
         let begun = connection.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([]));
         begun.map_err(fault)?;
         let done = work(connection).map_err(fault);
@@ -104,13 +102,20 @@ impl Disk {
         done.and_then(|value| ended.map(|_| value))
     }
 
-    /// Closes the index and puts its file aside, where it is not one or was damaged: the next use
-    /// makes it anew.
-    pub(super) fn restart(&self, now: f64) -> Result<()> {
+    /// Closes the index; the next use opens it again, and makes what it misses.
+    pub(super) fn close(&self) {
         let mut reader = lock(&self.reader);
         let mut writer = lock(&self.writer);
         *reader = None;
         *writer = None;
+    }
+
+    fn gone(&self) -> Error {
+        Error::Gone { path: self.path().to_owned() }
+    }
+
+    /// Puts the closed file aside, which is no index or was damaged.
+    pub(super) fn put_aside(&self, now: f64) -> Result<()> {
         let Home::File(path) = &self.home else { return Ok(()) };
         for (at, file) in crate::db::sidecar::companions(path).enumerate() {
             let failed = |error: std::io::Error| Error::io(&file, "put aside", &error);
@@ -133,7 +138,7 @@ impl Disk {
 
     fn opened<'a>(&self, writer: &'a mut MutexGuard<'_, Option<Open>>) -> Result<&'a Connection> {
         if writer.as_ref().is_some_and(|open| self.home != Home::Memory && ffi::has_moved(&open.connection)) {
-            **writer = None;
+            return Err(self.gone());
         }
         if writer.is_none() {
             **writer = Some(self.open()?);

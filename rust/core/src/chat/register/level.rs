@@ -28,6 +28,8 @@ const SEALED: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     generation: Option<i64>,
+    /// Which making of the tables that was.
+    birth: i64,
     /// The hash of each file's print, by the hash of its name.
     prints: HashMap<u64, u64, Quickly>,
     /// The directory when it was last looked at, where no later change can look the same.
@@ -42,6 +44,11 @@ impl Known {
     /// Forgets everything, so that all is looked at again.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// Which making of the tables is level.
+    pub(super) fn birth(&self) -> i64 {
+        self.birth
     }
 
     /// Reads what changed and writes it in one transaction; returns whether anything may have.
@@ -170,6 +177,7 @@ impl Known {
         })?;
         if let Some((generation, prints)) = read {
             self.generation = Some(generation);
+            self.birth = rows::birth(generation);
             self.prints = prints;
         }
         Ok(())

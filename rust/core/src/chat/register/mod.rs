@@ -15,7 +15,8 @@ mod route;
 mod rows;
 mod segment;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,7 +31,7 @@ use self::level::Known;
 use self::pages::Cache;
 pub use self::route::Routed;
 use self::route::Routes;
-pub(in crate::chat) use self::route::head_of;
+pub(in crate::chat) use self::route::{Lookup, head_of};
 use super::cell::lock;
 use super::search::Query;
 use crate::clock::{Clock as _, SystemClock};
@@ -61,8 +62,8 @@ pub struct Register {
     facts: Mutex<Facts>,
     routes: Mutex<Routes>,
     cache: Cache,
-    /// Files that were written since the peer was last told of them.
-    written: Mutex<HashSet<String>>,
+    /// Files that were written since the peer was last told of them, and how many write each now.
+    written: Mutex<HashMap<String, u32>>,
     is_awaited: AtomicBool,
     fault: Mutex<Option<String>>,
     of_child: OnceLock<Arc<Register>>,
@@ -114,12 +115,20 @@ impl Register {
         mut ask: impl FnMut(&Connection) -> rusqlite::Result<R>,
     ) -> Option<R> {
         let own = self.own();
-        let mut once = || own.level(now).and_then(|()| own.disk.read(&mut ask));
+        let mut once = || {
+            let birth = own.level(now)?;
+            let asked = own.disk.read(|connection| {
+                let is_same = rows::birth(rows::generation(connection)?) == birth;
+                is_same.then(|| ask(connection)).transpose()
+            })?;
+            asked.ok_or_else(|| Error::Gone { path: own.disk.path().to_owned() })
+        };
         let outcome = match once() {
-            Err(Error::Damaged { .. }) => own.restart(now).and_then(|()| once()),
-            // Somebody took tables away under us.
+            Err(Error::Damaged { .. }) => own.begin_anew(Some(now)).and_then(|()| once()),
+            // Somebody took the file away under us, or tables of it.
+            Err(Error::Gone { .. }) => own.begin_anew(None).and_then(|()| once()),
             Err(Error::Io { reason, .. }) if reason.contains("no such table") => {
-                own.restart(now).and_then(|()| once())
+                own.begin_anew(None).and_then(|()| once())
             }
             outcome => outcome,
         };
@@ -148,8 +157,14 @@ impl Register {
         const UNMETA: &str = "DELETE FROM session_meta WHERE session_id = \
                               (SELECT session_id FROM amber_session WHERE file = ?1)";
         let own = self.own();
-        if !lock(&own.written).insert(file.to_owned()) {
-            return;
+        match lock(&own.written).entry(file.to_owned()) {
+            Slot::Occupied(mut writers) => {
+                *writers.get_mut() += 1;
+                return;
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(1);
+            }
         }
         let done = own.disk.write(|connection| {
             let told = connection.prepare_cached(UNMETA).and_then(|mut told| told.execute([file]));
@@ -157,6 +172,13 @@ impl Register {
         });
         own.note(done);
         own.follow_later();
+    }
+
+    /// Ends what `expect_write` began, whether the file was written or not.
+    pub(super) fn end_write(self: &Arc<Self>, file: &str) {
+        if let Some(writers) = lock(&self.own().written).get_mut(file) {
+            *writers = writers.saturating_sub(1);
+        }
     }
 
     /// Brings the peer's tables level now.
@@ -181,23 +203,26 @@ impl Register {
         }
     }
 
-    fn level(self: &Arc<Self>, now: f64) -> Result<()> {
+    /// Brings the index level, and returns which making of its tables is.
+    fn level(self: &Arc<Self>, now: f64) -> Result<i64> {
         let mut known = lock(&self.known);
         let levelled = known.level(&self.disk, &self.directory, now);
         if !matches!(levelled, Ok(false)) {
             lock(&self.routes).forget();
             self.follow_later();
         }
-        levelled.map(drop)
+        levelled.map(|_| known.birth())
     }
 
-    fn restart(&self, now: f64) -> Result<()> {
+    /// Forgets all that is known of the index; a damaged file is put aside.
+    fn begin_anew(&self, aside: Option<f64>) -> Result<()> {
         let mut known = lock(&self.known);
-        self.disk.restart(now)?;
+        self.disk.close();
         known.forget();
         lock(&self.facts).forget();
+        lock(&self.routes).forget();
         self.cache.clear();
-        Ok(())
+        aside.map_or(Ok(()), |now| self.disk.put_aside(now))
     }
 
     /// Has the peer's tables follow a while later, on a thread of its own.
@@ -210,10 +235,10 @@ impl Register {
     }
 
     fn tell(&self) -> Result<()> {
-        // What is written from here on is told of in the next pass.
-        lock(&self.written).clear();
+        // What is being written, now or from here on, is told of in a later pass.
+        lock(&self.written).retain(|_, writers| *writers > 0);
         peer::take_over(&self.disk)?;
-        let is_written = |file: &str| lock(&self.written).contains(file);
+        let is_written = |file: &str| lock(&self.written).contains_key(file);
         let mut after = 0;
         while let Some(last) = peer::tell(&self.disk, &self.directory, after, is_written)? {
             after = last;

@@ -141,12 +141,13 @@ pub(super) fn drop_text(
         return Ok(());
     }
     let Some(row) = row else { return Ok(()) };
-    let owner: Option<String> = match has_full_text(connection)? {
-        true => connection
+    let owner: Option<String> = if has_full_text(connection)? {
+        connection
             .prepare_cached("SELECT c0 FROM session_fts_content WHERE id = ?1")?
             .query_row([row], |found| found.get(0))
-            .optional()?,
-        false => Some(session_id.to_owned()),
+            .optional()?
+    } else {
+        Some(session_id.to_owned())
     };
     if owner.as_deref() == Some(session_id) {
         connection.prepare_cached("DELETE FROM session_fts WHERE rowid = ?1")?.execute([row])?;

@@ -49,7 +49,12 @@ const SEAL: &str = "UPDATE amber_session SET print = ?2 WHERE file = ?1 AND hash
 const NEXT: &str = "UPDATE amber_meta SET value = value + 1 WHERE name = ?1 RETURNING value";
 const VALUE: &str = "SELECT value FROM amber_meta WHERE name = ?1";
 
-/// How often the index was changed.
+/// What the generations of one making of the tables have in common.
+pub(super) fn birth(generation: i64) -> i64 {
+    generation >> 20
+}
+
+/// A number that grows with each change of the index.
 pub(super) fn generation(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached(VALUE)?.query_row(["generation"], |row| row.get(0))
 }
@@ -98,7 +103,9 @@ fn put_segment(connection: &Connection, number: i64, segment: &Segment) -> rusql
         insert.execute(params![pages::id(number, true, narrow(at)), page])?;
     }
     let mut messages = Vec::new();
-    segment.messages.iter().for_each(|count| super::build::put(*count, &mut messages));
+    for count in &segment.messages {
+        super::build::put(*count, &mut messages);
+    }
     connection
         .prepare_cached("INSERT INTO amber_segment (id, size, messages, dictionary) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![number, segment.size, messages, narrow(segment.dictionary.len())])?;

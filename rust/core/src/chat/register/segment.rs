@@ -169,7 +169,9 @@ fn side_by_side(
         holders.phrase = all;
         return Ok(());
     }
-    others.iter().for_each(|other| all.keep(other));
+    for other in others {
+        all.keep(other);
+    }
     let mut starts: Option<Vec<u64>> = None;
     for (at, places) in phrase.iter().enumerate() {
         if all.is_empty() || starts.as_ref().is_some_and(Vec::is_empty) {
@@ -187,12 +189,11 @@ fn side_by_side(
                 }
             });
         }
-        // One run for each record, which this sort merges.
+        #[expect(clippy::stable_sort_primitive, reason = "it merges the runs, one for each record")]
         found.sort();
         starts = Some(found);
     }
     for start in starts.unwrap_or_default() {
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half is the message")]
         holders.phrase.add((start >> 32) as u32);
     }
     Ok(())
@@ -336,7 +337,9 @@ mod tests {
     fn messages_are_counted_between_any_two_bounds() {
         let mut set = Messages::none(300);
         let members = [0_u32, 1, 63, 64, 65, 127, 128, 200, 299];
-        members.iter().for_each(|one| set.add(*one));
+        for one in members {
+            set.add(one);
+        }
 
         for begin in 0..300_u32 {
             for end in [begin, begin + 1, begin + 63, begin + 64, 300] {
