@@ -69,7 +69,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(words))))
     for number in range(SESSIONS):
-        messages = [
+        messages: list[dict[str, object]] = [
             {
                 "role": ("user", "assistant")[at % 2],
                 "content": " ".join(generator.choices(words, cum_weights=weights, k=110)),
@@ -78,7 +78,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
             }
             for at in range(MESSAGES)
         ]
-        stored = {
+        stored: dict[str, object] = {
             "session_id": f"s{number:05}",
             "messages": messages,
             "created_at": "2026-01-01T00:00:00+00:00",
