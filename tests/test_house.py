@@ -30,12 +30,15 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 TOO_LONG = 500
 WRAPPERS = {
     "_conversations.py",
+    "_matrix.py",
     "_null.py",
+    "hashed.py",
     "identity.py",
     "index.py",
     "lineage.py",
     "migration.py",
     "session.py",
+    "static.py",
     "store.py",
 }
 PUBLIC_MODULES = (
@@ -50,6 +53,13 @@ PUBLIC_MODULES = (
     "amberlog.chat.protocols",
     "amberlog.chat.store",
     "amberlog.config",
+    "amberlog.embedding",
+    "amberlog.embedding.api",
+    "amberlog.embedding.creating",
+    "amberlog.embedding.hashed",
+    "amberlog.embedding.local",
+    "amberlog.embedding.protocol",
+    "amberlog.embedding.static",
     "amberlog.errors",
     "amberlog.hooks",
     "amberlog.index",

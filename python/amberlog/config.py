@@ -27,6 +27,11 @@ def server_token() -> str | None:
     return os.environ.get("AMBERLOG_TOKEN") or None
 
 
+def api_key(name: str) -> str | None:
+    """Returns the key of a service, from the variable of that name; None when it is not set."""
+    return os.environ.get(name) or None
+
+
 def chat_session_dir() -> Path:
     """Returns the directory of chat sessions, without creating it; looked up anew each time.
 
@@ -63,4 +68,11 @@ def _first_set(*names: str) -> Path | None:
     return None
 
 
-__all__ = ["chat_session_dir", "config_dir", "identity_path", "server_token", "session_dir"]
+__all__ = [
+    "api_key",
+    "chat_session_dir",
+    "config_dir",
+    "identity_path",
+    "server_token",
+    "session_dir",
+]

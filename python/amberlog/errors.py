@@ -169,10 +169,50 @@ class SessionNotResumableError(SessionError, ValueError):
     """The session was retired for another one, which cannot be had; or its meta is of no use."""
 
 
+class EmbeddingError(SessionError, ValueError):
+    """An embedder returned what are no vectors: NaN, another size, another number, or no floats."""
+
+
+class EmbeddingRequestError(SessionError, RuntimeError):
+    """An embedding endpoint did not answer, or refused, each time that it was asked.
+
+    Attributes:
+        status: The HTTP status of its last answer; None where there was none.
+        attempts: How many times it was asked.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+        self.attempts = attempts
+
+
+class MissingExtraError(SessionError, ImportError):
+    """A package is not installed that an extra of this one would bring.
+
+    Attributes:
+        extra: The extra: `pip install 'amberlog[model2vec]'`.
+        package: The package that could not be imported.
+    """
+
+    def __init__(self, message: str, *, extra: str, package: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+        self.package = package
+
+
+class NoEmbedderError(SessionError, RuntimeError):
+    """Vectors were asked for, and no embedder is configured."""
+
+
 __all__ = [
     "AlreadyAttachedError",
+    "EmbeddingError",
+    "EmbeddingRequestError",
     "ForkNotStableError",
     "InvalidBranchViewError",
+    "MissingExtraError",
+    "NoEmbedderError",
     "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",
