@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,10 @@ from amberlog.embedding import (
     create_embedder,
     encode_checked,
 )
+from support.children import run_code
 
+PAGE = Path(__file__).parent.parent / "docs" / "embedding.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 ONNX = Path(__file__).parent / "fixtures/embedding/onnx"
 DIAGONAL = 0.2**0.5
 EXPECTED = [[1.0, 0.0, 0.0], [DIAGONAL, 2 * DIAGONAL, 0.0], [0.0, 0.0, -1.0]]
@@ -141,7 +145,7 @@ def test_a_model_of_model2vec_is_read_from_a_directory(tmp_path: Path) -> None:
     embedder = create_embedder({"provider": "model2vec", "model": str(tmp_path)})
 
     assert embedder.model_id == f"model2vec/{tmp_path}/2"
-    assert np.allclose(vectors(embedder, "east", ""), [[0.6, 0.8], [0, 0]])
+    assert np.allclose(vectors(embedder, "east", ""), [[0.6, 0.8], [0.0, 0.0]])
     assert len(np.asarray(embedder.encode([]))) == 0
 
 
@@ -215,3 +219,10 @@ def install_stand_in(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]
     vars(module)["SentenceTransformer"] = SentenceTransformer
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     return calls
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_the_page_runs(example: str) -> None:
+    said = run_code(example + "\nassert matrix.shape == (2, 256)\n")
+
+    assert said == ""

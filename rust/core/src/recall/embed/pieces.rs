@@ -147,9 +147,7 @@ fn mixed(hash: u64, byte: u8) -> u64 {
 
 #[inline]
 fn tag(hash: u64) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half is meant")]
-    let upper = (hash >> 32) as u32;
-    upper
+    (hash >> 32) as u32
 }
 
 #[cfg(test)]
