@@ -117,6 +117,7 @@ def test_numbers_that_are_not_finite_are_refused_by_their_place(bad: float, form
         (np.zeros((2, 3), ">f4"), "not floats"),
         (np.zeros((2, 3), np.complex64), "not floats"),
         (np.array([["a"] * 3] * 2, dtype=object), "not floats"),
+        (np.zeros((2, 3), "M8[s]"), "rows of floats"),
         ([["a", "b", "c"]] * 2, "rows of floats"),
         ([1.0, 2.0], "rows of floats"),
         ("ab", "not str"),

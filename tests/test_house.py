@@ -58,6 +58,7 @@ PUBLIC_MODULES = (
     "amberlog.embedding.creating",
     "amberlog.embedding.hashed",
     "amberlog.embedding.local",
+    "amberlog.embedding.presets",
     "amberlog.embedding.protocol",
     "amberlog.embedding.static",
     "amberlog.errors",

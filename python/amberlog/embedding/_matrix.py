@@ -119,7 +119,8 @@ def _view(value: object) -> memoryview | None:
         return None
     try:
         return memoryview(value)  # type: ignore[arg-type]  # whether it is a buffer is the question
-    except TypeError:
+    except (TypeError, ValueError, BufferError):
+        # The latter two: an array whose numbers no buffer can describe.
         return None
 
 
