@@ -1,13 +1,16 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, chat, config, errors, index, lineage, migration, resuming
+from amberlog import aio, chat, config, embedding, errors, index, lineage, migration, resuming
 from amberlog.attaching import Session
 from amberlog.chat import CompactionCheckpoint
 from amberlog.errors import (
     AlreadyAttachedError,
+    EmbeddingError,
+    EmbeddingRequestError,
     ForkNotStableError,
     InvalidBranchViewError,
     MissingExtraError,
+    NoEmbedderError,
     NotAttachedError,
     SessionBusyError,
     SessionClosedError,
@@ -55,10 +58,13 @@ __all__ = [
     "Attachment",
     "CompactionCheckpoint",
     "Durability",
+    "EmbeddingError",
+    "EmbeddingRequestError",
     "ForkNotStableError",
     "InvalidBranchViewError",
     "LastSession",
     "MissingExtraError",
+    "NoEmbedderError",
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
@@ -99,6 +105,7 @@ __all__ = [
     "aio",
     "chat",
     "config",
+    "embedding",
     "errors",
     "get_session_index_default",
     "index",

@@ -1,7 +1,7 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The classes for chat sessions and for the index have files of their own, `_core_chat.pyi` and
-`_core_index.pyi`; at run time all are in this one module.
+The parts for chat sessions, for embedding and for the index have files of their own,
+`_core_chat.pyi`, `_core_embed.pyi` and `_core_index.pyi`; at run time all are in this one module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,12 @@ from amberlog._core_chat import (
     IdentityLinks,
     TranscriptStore,
 )
+from amberlog._core_embed import (
+    PieceTable,
+    check_vectors,
+    hashed_vectors,
+    single_precision,
+)
 from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
@@ -25,16 +31,19 @@ __all__ = [
     "ChatStore",
     "IdentityLinks",
     "Index",
+    "PieceTable",
     "TranscriptStore",
     "announced_events",
     "branch_choices",
     "branch_metadata",
+    "check_vectors",
     "compact_rules",
     "covered_event_ids",
     "delete_files",
     "disk_usage",
     "distinct_events",
     "finished_events",
+    "hashed_vectors",
     "live_event_ids",
     "migrate",
     "open",
@@ -47,6 +56,7 @@ __all__ = [
     "selected_branches",
     "session_files",
     "session_row",
+    "single_precision",
     "stated_version",
     "strict_view",
     "unpack",

@@ -31,6 +31,11 @@ def server_token() -> str | None:
     return os.environ.get("AMBERLOG_TOKEN") or None
 
 
+def api_key(name: str) -> str | None:
+    """Returns the key of a service, from the variable of that name; None when it is not set."""
+    return os.environ.get(name) or None
+
+
 def chat_session_dir() -> Path:
     """Returns the directory of chat sessions, without creating it; looked up anew each time.
 
@@ -115,6 +120,7 @@ def _first_set(*names: str) -> Path | None:
 
 __all__ = [
     "ChatIndex",
+    "api_key",
     "chat_active_window",
     "chat_index",
     "chat_retention",

@@ -159,18 +159,6 @@ class UnknownPeerError(SessionError, ValueError):
         self.known = known
 
 
-class MissingExtraError(SessionError, ImportError):
-    """A package is not installed that only one extra of amberlog needs.
-
-    Attributes:
-        extra: The extra: what to put in the brackets of `pip install "amberlog[…]"`.
-    """
-
-    def __init__(self, message: str, *, extra: str) -> None:
-        super().__init__(message)
-        self.extra = extra
-
-
 class SessionMigrationError(SessionError, ValueError):
     """An old session holds what cannot be told apart; it is as it was, and nothing was made."""
 
@@ -187,11 +175,50 @@ class SessionNotResumableError(SessionError, ValueError):
     """The session was retired for another one, which cannot be had; or its meta is of no use."""
 
 
+class EmbeddingError(SessionError, ValueError):
+    """An embedder returned what are no vectors: NaN, another size, another number, or no floats."""
+
+
+class EmbeddingRequestError(SessionError, RuntimeError):
+    """An embedding endpoint did not answer, or refused, each time that it was asked.
+
+    Attributes:
+        status: The HTTP status of its last answer; None where there was none.
+        attempts: How many times it was asked.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+        self.attempts = attempts
+
+
+class MissingExtraError(SessionError, ImportError):
+    """A package is not installed that an extra of this one would bring.
+
+    Attributes:
+        extra: The extra: `pip install 'amberlog[model2vec]'`.
+        package: The package that could not be imported.
+    """
+
+    def __init__(self, message: str, *, extra: str, package: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+        self.package = package
+
+
+class NoEmbedderError(SessionError, RuntimeError):
+    """Vectors were asked for, and no embedder is configured."""
+
+
 __all__ = [
     "AlreadyAttachedError",
+    "EmbeddingError",
+    "EmbeddingRequestError",
     "ForkNotStableError",
     "InvalidBranchViewError",
     "MissingExtraError",
+    "NoEmbedderError",
     "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",

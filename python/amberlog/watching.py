@@ -181,7 +181,9 @@ def check_extra() -> None:
         importlib.import_module("watchfiles")
     except ImportError as error:
         raise MissingExtraError(
-            "watching a directory needs `watchfiles`: pip install 'amberlog[watch]'", extra="watch"
+            "watching a directory needs `watchfiles`: pip install 'amberlog[watch]'",
+            extra="watch",
+            package="watchfiles",
         ) from error
 
 

@@ -4,6 +4,7 @@ mod bundle;
 mod chat;
 mod codec;
 mod convert;
+mod embed;
 mod error;
 mod index;
 mod lineage;
@@ -18,6 +19,8 @@ mod _core {
     use super::chat::{PyChatLock, PyChatRescue, PyChatStore, PyIdentityLinks, PyTranscriptStore};
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};
+    #[pymodule_export]
+    use super::embed::{PyPieceTable, check_vectors, hashed_vectors, single_precision};
     #[pymodule_export]
     use super::index::{PyIndex, delete_files, disk_usage, session_files, session_row};
     #[pymodule_export]

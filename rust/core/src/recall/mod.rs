@@ -2,6 +2,7 @@
 
 mod chars;
 pub mod common;
+pub mod embed;
 mod every;
 pub mod query;
 mod scan;
