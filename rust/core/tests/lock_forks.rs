@@ -3,7 +3,6 @@
 //! A binary of its own: a program that another test starts holds every descriptor between its fork
 //! and its exec, which no handler of ours can see, and with it for a moment a lock just let go.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,7 +8,7 @@ use super::append::{self, BATCH};
 use super::handle::{Durability, Inner, State};
 use super::ledger::{self, Ledger};
 use super::snapshot;
-use super::sync::wal_of;
+use super::sync::{begin_sync, wal_of};
 use crate::db::open::{self, Checkpoint};
 use crate::db::{fork, service};
 use crate::error::{Error, Result};
@@ -112,6 +112,7 @@ impl Inner {
         if state.connection.is_none() {
             return Ok(());
         }
+        begin_sync(&self.path);
         let levelled =
             self.commit_batch(&mut state, ACTION).and_then(|()| self.level_derived(&mut state, ACTION, true));
         self.sync.close();
