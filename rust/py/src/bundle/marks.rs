@@ -56,7 +56,7 @@ enum Part {
 }
 
 /// How many of the newest messages, and of the older ones in turn, one save looks into.
-const LOOKED_INTO: usize = 256;
+const LOOKED_INTO: usize = 128;
 
 /// How deep a message is compared; a deeper one counts as changed.
 const DEPTH: usize = 16;
