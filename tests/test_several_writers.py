@@ -102,11 +102,11 @@ class Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         )
 
-    def word(self) -> str:
-        """Returns the next line that it prints."""
+    def word(self, busy_s: float = 0) -> str:
+        """Returns the next line that it prints, which it may work on for so many seconds."""
         stdout = self.process.stdout
         assert stdout is not None
-        if not select.select([stdout], [], [], PATIENCE_S)[0]:
+        if not select.select([stdout], [], [], busy_s + PATIENCE_S)[0]:
             raise TimeoutError(f"process {self.process.pid} is silent")
         return stdout.readline().decode().strip()
 
@@ -229,8 +229,8 @@ def test_many_writers_and_readers_meet_no_lock_error(path: Path, started: Proces
     readers = [started(READING, path, number, seconds) for number in range(4)]
     for process in (*writers, *readers):
         process.go()
-    written = [int(writer.word()) for writer in writers]
-    read = [int(reader.word()) for reader in readers]
+    written = [int(writer.word(seconds)) for writer in writers]
+    read = [int(reader.word(seconds)) for reader in readers]
     rest = [process.end() for process in (*writers, *readers)]
 
     with SessionStore(path) as store:
