@@ -29,6 +29,11 @@ _TOUCH: tuple[object, ...] = ("merge", ["metadata"], {}, {})
 _ROUTED = ("agent_id", "agent_name", "user_id")
 
 
+def _whole(text: str) -> str:
+    """Returns text with halves of characters joined, or replaced where the other half is missing."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 class DefaultSessionStore(Conversations):
     """Sessions of messages, each a JSON file in one directory; also found by what they hold.
 
@@ -83,7 +88,8 @@ class DefaultSessionStore(Conversations):
             limit: How many sessions at most, and at least one.
             window: How many messages are shown before and after the best one.
         """
-        found = self._core.search(query or "", limit=limit, window=window, now=time.time())
+        text = _whole(query or "")
+        found = self._core.search(text, limit=limit, window=window, now=time.time())
         return [SessionHit(**hit) for hit in found]  # type: ignore[arg-type]
 
     def window(
