@@ -254,7 +254,7 @@ def test_half_a_character_is_refused_and_harms_nothing(kind: str, tmp_path: Path
 
     with pytest.raises(ValueError, match=r"\$\.content"):
         store.add_user_message("s", "abc\ud83d")
-    with pytest.raises(ValueError, match="surrogate|session_id"):
+    with pytest.raises(ValueError, match=r"surrogate|session_id"):
         store.add_user_message("abc\ud83d", "x")
 
     store.add_user_message("s", "after")

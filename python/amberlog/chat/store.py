@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, cast
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 # What makes a session where it is missing, and changes nothing else.
 _TOUCH: tuple[object, ...] = ("merge", ["metadata"], {}, {})
+_HALVES = re.compile("[\ud800-\udfff]")
 _ROUTED = ("agent_id", "agent_name", "user_id")
 
 
 def _whole(text: str) -> str:
-    """Returns text with halves of characters joined, or replaced where the other half is missing."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    """Returns text with U+FFFD for each half of a character."""
+    return _HALVES.sub("\ufffd", text)
 
 
 class DefaultSessionStore(Conversations):
