@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import unicodedata
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from amberlog.chat import HierarchicalSessionStore
 from support.chat_kinds import IN_FILES, KINDS, STORES, Shell, documents, said
+from support.children import run_code
 from torture.form import LONG
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# In a process of its own: closing a file drops the locks that this process has on it.
+SPOILING = """
+import json, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1] + "/sessions.db")
+for name, data in json.loads(sys.argv[2]).items():
+    connection.execute("INSERT INTO sessions (session_id, data) VALUES (?, ?)", (name, data))
+connection.commit()
+"""
 
 FOLDED = ["a:b", "a/b", "a_b", "a\\b", "a b", "a.b", "a%3Ab"]
 AWKWARD = [
@@ -358,10 +368,6 @@ def test_a_large_message_is_stored_whole_or_refused_by_its_limit(
     assert [hit.session_id for hit in again.search("before")] == ["s"]
 
 
-def size_of(directory: Path) -> int:
-    return sum(file.stat().st_size for file in directory.iterdir())
-
-
 def test_doing_nothing_fifty_times_leaves_the_session_as_it_is(kind: str, tmp_path: Path) -> None:
     store = STORES[kind](str(tmp_path))
     for number in range(100):
@@ -377,5 +383,59 @@ def test_doing_nothing_fifty_times_leaves_the_session_as_it_is(kind: str, tmp_pa
     after = documents(kind, tmp_path)["s"]
     assert after["messages"] == before["messages"]
     assert len(json.dumps(after)) < size * 1.05
-    grown = [entry for entry in os.scandir(tmp_path) if entry.name.endswith(".tmp")]
-    assert grown == []
+
+
+def test_three_bad_rows_hide_none_of_a_hundred_sessions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = STORES["rows"](str(tmp_path), durability="process")
+    for number in range(100):
+        store.add_user_message(f"s{number}", f"zebra {number}")
+    damage = {"noise": "\x01\x02 no json", "cut": '{"session_id": "cut", "mess', "other": "[]"}
+    run_code(SPOILING, tmp_path, json.dumps(damage))
+    store = STORES["rows"](str(tmp_path))
+
+    unreadable = store.unreadable_sessions()
+
+    assert len([path for path, reason in unreadable if path and reason]) == 3
+    assert len(store.list_sessions(None)) == 100
+    assert len(store.search("zebra", limit=1000)) == 100
+    shell = Shell("rows", tmp_path, capsys)
+    assert len(shell.listed()) == 100
+    named = cast("list[dict[str, str]]", shell.json("list")["unreadable"])
+    assert all(any(stem in one["path"] for one in named) for stem in damage)
+
+
+def test_a_fork_of_a_trimmed_session_is_deep_equal_and_its_own(tmp_path: Path) -> None:
+    store = HierarchicalSessionStore(str(tmp_path), retention="truncate", active_window=30)
+    for number in range(50):
+        store.add_user_message("s", f"turn {number}")
+    document = documents("family", tmp_path)["s"]
+    for message in cast("list[dict[str, object]]", document["messages"]):
+        message["unknown"] = {"nested": [[message["content"]], {"deep": [1, None]}]}
+    (tmp_path / "s.json").write_text(json.dumps(document), encoding="utf-8")
+    store.append_compaction_checkpoint("s", "thirty turns")
+    snapshot = store.create_snapshot("s", label="before")
+    forked = store.fork_session("s", 11)
+    again = store.fork_session(forked)
+
+    parent = store.get_session("s")
+    cast("list[object]", parent.messages[0].metadata.setdefault("mine", [])).append("in memory")
+    store.set_chat_history("s", [{"role": "user", "content": "other"}])
+    store.add_user_message(again, "only here")
+    changed = documents("family", tmp_path)
+    store.revert_to_snapshot("s", snapshot)
+
+    whole = cast("list[object]", document["messages"])
+    assert len(whole) == 30
+    assert said(changed["s"]) == ["other"]
+    assert changed[forked]["messages"] == whole[:12]
+    assert cast("list[object]", changed[again]["messages"])[:12] == whole[:12]
+    assert said(changed[again])[12:] == ["only here"]
+    found = documents("family", tmp_path)
+    assert found["s"]["messages"] == whole
+    assert found[forked] == changed[forked]
+    for point in (30, 10**6, -1):
+        with pytest.raises(ValueError, match="no message"):
+            store.fork_session("s", point)
+    assert documents("family", tmp_path) == found
