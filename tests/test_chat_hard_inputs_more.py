@@ -68,6 +68,7 @@ for turn in range(turns):
 """
 
 APPENDING = f"""{MAKING}
+print("ready", flush=True)
 for number in range(int(sys.argv[4])):
     store.add_message("s", "user", f"zebra {{sys.argv[3]}} {{number}}")
 """
@@ -148,9 +149,15 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str]) -> int:
-    process.communicate(timeout=300)
-    return process.returncode
+def ended(*processes: subprocess.Popen[str]) -> list[int]:
+    """Returns the codes of processes; where one does not end, none is left."""
+    try:
+        for process in processes:
+            process.communicate(timeout=300)
+    finally:
+        for process in processes:
+            process.kill()
+    return [process.wait() for process in processes]
 
 
 def check_filled(done: subprocess.CompletedProcess[str], kind: str, place: Path) -> None:
@@ -282,7 +289,7 @@ def test_two_processes_lose_no_turn_and_every_message_tells_its_own(
     turns = sized(short=25, long=500)
 
     writers = [start(TURNING, kind, tmp_path, name, turns) for name in "ab"]
-    codes = [ended(writer) for writer in writers]
+    codes = ended(*writers)
 
     assert codes == [0, 0]
     stored = cast("list[dict[str, object]]", documents(kind, tmp_path)["s"]["messages"])
@@ -304,7 +311,7 @@ def test_eight_writers_and_four_readers_get_no_lock_error(kind: str, tmp_path: P
 
     readers = [start(READING, kind, tmp_path, 8 * each) for _ in range(4)]
     writers = [start(APPENDING, kind, tmp_path, writer, each) for writer in range(8)]
-    codes = [ended(process) for process in [*writers, *readers]]
+    codes = ended(*writers, *readers)
 
     assert codes == [0] * 12
     found = said(documents(kind, tmp_path)["s"])
@@ -321,9 +328,12 @@ def test_a_lock_of_a_killed_process_holds_nobody_up(kind: str, tmp_path: Path) -
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         waiters = [start(APPENDING, kind, tmp_path, name, 10) for name in "ab"]
+        for waiter in waiters:
+            assert waiter.stdout is not None
+            assert waiter.stdout.readline() == "ready\n"
         holder.kill()
 
-    codes = [ended(waiter) for waiter in waiters]
+    codes = ended(*waiters)
 
     assert codes == [0, 0]
     found = said(documents(kind, tmp_path)["s"])
