@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, cast
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 
 # What makes a session where it is missing, and changes nothing else.
 _TOUCH: tuple[object, ...] = ("merge", ["metadata"], {}, {})
+_HALVES = re.compile("[\ud800-\udfff]")
 _ROUTED = ("agent_id", "agent_name", "user_id")
+
+
+def _whole(text: str) -> str:
+    """Returns text with U+FFFD for each half of a character."""
+    return _HALVES.sub("\ufffd", text)
 
 
 class DefaultSessionStore(Conversations):
@@ -83,7 +90,8 @@ class DefaultSessionStore(Conversations):
             limit: How many sessions at most, and at least one.
             window: How many messages are shown before and after the best one.
         """
-        found = self._core.search(query or "", limit=limit, window=window, now=time.time())
+        text = _whole(query or "")
+        found = self._core.search(text, limit=limit, window=window, now=time.time())
         return [SessionHit(**hit) for hit in found]  # type: ignore[arg-type]
 
     def window(
