@@ -1,18 +1,27 @@
 //! What of a session goes to a model: the newest messages, or a summary and what came after it.
 
+use std::borrow::Cow;
+
 use super::document::{Document, Message};
 use crate::codec::json::Json;
 
+/// What of a message a model needs.
+const PARTS: [&str; 4] = ["role", "content", "tool_calls", "tool_call_id"];
+
 /// Returns a message with no more than a model needs.
-pub fn for_model(message: &Json) -> Json {
-    let get = |key: &str, default: &str| message.get(key).cloned().unwrap_or_else(|| Json::text(default));
-    let mut pairs: Vec<(Box<str>, Json)> =
-        vec![("role".into(), get("role", "user")), ("content".into(), get("content", ""))];
-    if let Some(calls) = message.get("tool_calls").filter(|calls| calls.is_truthy()) {
-        pairs.push(("tool_calls".into(), calls.clone()));
+pub fn for_model(message: Cow<'_, Json>) -> Json {
+    let [role, content, calls, id] = match message {
+        Cow::Owned(message) => message.take(PARTS),
+        Cow::Borrowed(message) => PARTS.map(|key| message.get(key).cloned()),
+    };
+    let mut pairs: Vec<(Box<str>, Json)> = Vec::with_capacity(2);
+    pairs.push(("role".into(), role.unwrap_or_else(|| Json::text("user"))));
+    pairs.push(("content".into(), content.unwrap_or_else(|| Json::text(""))));
+    if let Some(calls) = calls.filter(Json::is_truthy) {
+        pairs.push(("tool_calls".into(), calls));
     }
-    if let Some(id) = message.get("tool_call_id").filter(|id| **id != Json::Null) {
-        pairs.push(("tool_call_id".into(), id.clone()));
+    if let Some(id) = id.filter(|id| *id != Json::Null) {
+        pairs.push(("tool_call_id".into(), id));
     }
     Json::Map(pairs)
 }
@@ -33,7 +42,7 @@ pub fn newest(messages: &[Message], max: Option<i64>) -> &[Message] {
 impl Document {
     /// Returns the newest messages of the window for a model, as [`newest`] counts them.
     pub fn chat_history(&self, max: Option<i64>) -> Json {
-        Json::List(newest(&self.messages, max).iter().map(|message| for_model(&message.json())).collect())
+        Json::List(newest(&self.messages, max).iter().map(|message| for_model(message.json())).collect())
     }
 
     /// Returns the summary of the checkpoint and what came after it, `max` messages at most.
@@ -51,7 +60,7 @@ impl Document {
         }
         match self.messages.split_first() {
             Some((first, rest)) if with_archive && first.is_summary() => {
-                with_summary(for_model(&first.json()), rest, max.map(|max| max.saturating_add(1)))
+                with_summary(for_model(first.json()), rest, max.map(|max| max.saturating_add(1)))
             }
             _ => self.chat_history(max),
         }
@@ -65,6 +74,6 @@ fn with_summary(summary: Json, rest: &[Message], max: Option<i64>) -> Json {
         _ => rest,
     };
     let mut messages = vec![summary];
-    messages.extend(rest.iter().map(|message| for_model(&message.json())));
+    messages.extend(rest.iter().map(|message| for_model(message.json())));
     Json::List(messages)
 }

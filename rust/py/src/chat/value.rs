@@ -58,7 +58,7 @@ pub(crate) fn build<'py>(py: Python<'py>, value: &Json) -> PyResult<Bound<'py, P
         Json::Map(pairs) => {
             let dict = PyDict::new(py);
             for (key, item) in pairs {
-                dict.set_item(&**key, build(py, item)?)?;
+                dict.set_item(PyString::intern(py, key), build(py, item)?)?;
             }
             dict.into_any()
         }

@@ -53,6 +53,18 @@ impl Json {
         }
     }
 
+    /// Takes an object apart: the values of some keys, each where the object has it.
+    pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Self>; N] {
+        let mut taken = [const { None }; N];
+        let Self::Map(pairs) = self else { return taken };
+        for (name, value) in pairs {
+            if let Some(slot) = keys.iter().position(|key| **key == *name).and_then(|at| taken.get_mut(at)) {
+                *slot = Some(value);
+            }
+        }
+        taken
+    }
+
     /// Sets a key of an object, which it becomes where it is something else.
     pub fn set(&mut self, key: &str, value: Self) {
         if !matches!(self, Self::Map(_)) {

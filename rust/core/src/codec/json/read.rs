@@ -179,9 +179,7 @@ impl Reader<'_> {
         let mut is_odd = false;
         loop {
             let plain = self.at;
-            while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-                self.at += 1;
-            }
+            self.skip_plain();
             let run = self.slice(plain);
             match self.peek() {
                 Some(b'"') if decoded.is_empty() && !is_odd && plain == start + 1 => {
@@ -206,6 +204,16 @@ impl Reader<'_> {
                 None => return Err(self.fault("the document ends within a text")),
             }
         }
+    }
+
+    /// Passes over what stands for itself within a text.
+    fn skip_plain(&mut self) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let run = memchr::memchr2(b'"', b'\\', rest).and_then(|end| rest.get(..end)).unwrap_or(rest);
+        // A control character is a fault: hardly ever there, and looked for in a pass without branches.
+        let least = run.iter().copied().fold(u8::MAX, u8::min);
+        let control = if least < 0x20 { run.iter().position(|&byte| byte < 0x20) } else { None };
+        self.at += control.unwrap_or(run.len());
     }
 
     /// Reads one escape; a surrogate without its other half is `None`.
