@@ -21,6 +21,13 @@ pub(super) struct Loaded {
     pub(super) proof: Proof,
 }
 
+impl Loaded {
+    /// About how many bytes it takes: as many as its file, in which its messages are kept as they stand.
+    pub(super) fn size(&self) -> usize {
+        usize::try_from(self.proof.stamp().size()).unwrap_or(usize::MAX)
+    }
+}
+
 /// The place of one file's session.
 #[derive(Debug, Default)]
 pub(super) struct Cell {

@@ -84,9 +84,18 @@ impl Message {
         }
     }
 
+    /// The values of some keys, each where the message has it; the rest is not taken apart.
+    pub fn parts<const N: usize>(&self, keys: [&str; N]) -> [Option<Json>; N] {
+        match &self.0 {
+            Form::Text(text) => json::parse_parts(text, keys).unwrap_or([const { None }; N]),
+            Form::Value(value) => keys.map(|key| value.get(key).cloned()),
+        }
+    }
+
     /// Whether the message is the result of a tool, which means nothing without the call before it.
     pub fn is_tool_result(&self) -> bool {
-        self.json().get("role").and_then(Json::as_str) == Some("tool")
+        let [role] = self.parts(["role"]);
+        role.as_ref().and_then(Json::as_str) == Some("tool")
     }
 
     /// Whether the message is the summary that stands in for turns moved to the archive.
@@ -305,7 +314,7 @@ impl Document {
         out.extend_from_slice(if self.fields.is_empty() { b"}" } else { b"\n}" });
     }
 
-    /// About how many bytes the document takes, written and in memory.
+    /// About how many bytes the document takes when it is written.
     pub fn size(&self) -> usize {
         let text: usize = self.messages.iter().chain(&self.archive).map(Message::len).sum();
         text + 16 * (self.messages.len() + self.archive.len())

@@ -1,19 +1,11 @@
 //! What of a session goes to a model: the newest messages, or a summary and what came after it.
 
-use std::borrow::Cow;
-
 use super::document::{Document, Message};
 use crate::codec::json::Json;
 
-/// What of a message a model needs.
-const PARTS: [&str; 4] = ["role", "content", "tool_calls", "tool_call_id"];
-
 /// Returns a message with no more than a model needs.
-pub fn for_model(message: Cow<'_, Json>) -> Json {
-    let [role, content, calls, id] = match message {
-        Cow::Owned(message) => message.take(PARTS),
-        Cow::Borrowed(message) => PARTS.map(|key| message.get(key).cloned()),
-    };
+pub fn for_model(message: &Message) -> Json {
+    let [role, content, calls, id] = message.parts(["role", "content", "tool_calls", "tool_call_id"]);
     let mut pairs: Vec<(Box<str>, Json)> = Vec::with_capacity(2);
     pairs.push(("role".into(), role.unwrap_or_else(|| Json::text("user"))));
     pairs.push(("content".into(), content.unwrap_or_else(|| Json::text(""))));
@@ -42,7 +34,7 @@ pub fn newest(messages: &[Message], max: Option<i64>) -> &[Message] {
 impl Document {
     /// Returns the newest messages of the window for a model, as [`newest`] counts them.
     pub fn chat_history(&self, max: Option<i64>) -> Json {
-        Json::List(newest(&self.messages, max).iter().map(|message| for_model(message.json())).collect())
+        Json::List(newest(&self.messages, max).iter().map(for_model).collect())
     }
 
     /// Returns the summary of the checkpoint and what came after it, `max` messages at most.
@@ -60,7 +52,7 @@ impl Document {
         }
         match self.messages.split_first() {
             Some((first, rest)) if with_archive && first.is_summary() => {
-                with_summary(for_model(first.json()), rest, max.map(|max| max.saturating_add(1)))
+                with_summary(for_model(first), rest, max.map(|max| max.saturating_add(1)))
             }
             _ => self.chat_history(max),
         }
@@ -74,6 +66,6 @@ fn with_summary(summary: Json, rest: &[Message], max: Option<i64>) -> Json {
         _ => rest,
     };
     let mut messages = vec![summary];
-    messages.extend(rest.iter().map(|message| for_model(message.json())));
+    messages.extend(rest.iter().map(for_model));
     Json::List(messages)
 }

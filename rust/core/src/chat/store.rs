@@ -163,7 +163,7 @@ impl Store {
                 return Err(Error::Exists { path });
             }
             let written = self.replace(name, &path, change, &mut slot, edit);
-            let size = slot.as_ref().map_or(0, |loaded| loaded.document.size());
+            let size = slot.as_ref().map_or(0, Loaded::size);
             drop(slot);
             self.memory.settle(&file, size, self.options.kept);
             return written;
@@ -227,7 +227,7 @@ impl Store {
         let mut slot = lock(&cell.loaded);
         refresh(&self.directory.join(file), &mut slot)?;
         let answer = read(slot.as_ref());
-        let size = slot.as_ref().map_or(0, |loaded| loaded.document.size());
+        let size = slot.as_ref().map_or(0, Loaded::size);
         drop(slot);
         self.memory.settle(file, size, self.options.kept);
         Ok(answer)

@@ -4,7 +4,7 @@
 mod read;
 mod write;
 
-pub use read::{Fault, parse};
+pub use read::{Fault, parse, parse_parts};
 
 /// Deeper documents are refused, for reading and dropping them recurse as deep.
 pub const MAX_DEPTH: usize = 400;
@@ -51,18 +51,6 @@ impl Json {
             Self::Map(pairs) => pairs.iter().find(|(name, _)| **name == *key).map(|(_, value)| value),
             _ => None,
         }
-    }
-
-    /// Takes an object apart: the values of some keys, each where the object has it.
-    pub fn take<const N: usize>(self, keys: [&str; N]) -> [Option<Self>; N] {
-        let mut taken = [const { None }; N];
-        let Self::Map(pairs) = self else { return taken };
-        for (name, value) in pairs {
-            if let Some(slot) = keys.iter().position(|key| **key == *name).and_then(|at| taken.get_mut(at)) {
-                *slot = Some(value);
-            }
-        }
-        taken
     }
 
     /// Sets a key of an object, which it becomes where it is something else.
@@ -162,6 +150,27 @@ mod tests {
     #[test]
     fn of_equal_keys_the_last_counts_in_the_place_of_the_first() {
         assert_eq!(again(r#"{"a": 1, "b": 2, "a": 3}"#), r#"{"a": 3, "b": 2}"#);
+    }
+
+    #[test]
+    fn parts_of_an_object_are_what_the_whole_has() {
+        let text = br#"{"a": [{"b": 1}], "\u0062": "x\n", "a": {"c": null}, "d": "\ud83d", "": 0}"#;
+
+        let parts = parse_parts(text, ["a", "b", "c", "d", ""]).unwrap();
+
+        let whole = parse(text).unwrap();
+        assert_eq!(parts, ["a", "b", "c", "d", ""].map(|key| whole.get(key).cloned()));
+        assert_eq!(parts[1], Some(Json::text("x\n")));
+        assert_eq!(parts[2], None);
+        let not_an_object = parse_parts(b"[1]", ["a"]);
+        assert_eq!(not_an_object, Err(Fault { offset: 0, what: "no object begins here" }));
+    }
+
+    #[test]
+    fn a_control_character_within_a_text_is_a_fault_where_it_stands() {
+        let fault = parse(b"[\"plain and long enough to be read at once\x01\"]").unwrap_err();
+
+        assert_eq!(fault, Fault { offset: 42, what: "a control character within a text" });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reading a document, all of it or nothing.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Json, MAX_DEPTH};
@@ -18,10 +19,7 @@ pub struct Fault {
 
 /// Returns the value that `bytes` spell, with nothing but space around it.
 pub fn parse(bytes: &[u8]) -> Result<Json, Fault> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| Fault { offset: error.valid_up_to(), what: "bytes that are no UTF-8" })?;
-    let mut reader = Reader { text, bytes, at: 0 };
-    reader.space();
+    let mut reader = Reader::of(bytes)?;
     let value = reader.value(0)?;
     reader.space();
     if reader.at < bytes.len() {
@@ -30,13 +28,37 @@ pub fn parse(bytes: &[u8]) -> Result<Json, Fault> {
     Ok(value)
 }
 
+/// Returns the values of some keys of the object that `bytes` spell, each where the object has it, and
+/// builds nothing of the others. Of equal keys the last counts.
+pub fn parse_parts<const N: usize>(bytes: &[u8], keys: [&str; N]) -> Result<[Option<Json>; N], Fault> {
+    let mut reader = Reader::of(bytes)?;
+    let mut parts = [const { None }; N];
+    reader.pairs(0, |reader, depth, key| {
+        let value = reader.value(depth)?;
+        if let Some(slot) = keys.iter().position(|wanted| *wanted == key).and_then(|at| parts.get_mut(at)) {
+            *slot = Some(value);
+        }
+        Ok(())
+    })?;
+    Ok(parts)
+}
+
 struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// A reader at the first byte that is no space.
+    fn of(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| Fault { offset: error.valid_up_to(), what: "bytes that are no UTF-8" })?;
+        let mut reader = Self { text, bytes, at: 0 };
+        reader.space();
+        Ok(reader)
+    }
+
     fn fault(&self, what: &'static str) -> Fault {
         Fault { offset: self.at, what }
     }
@@ -103,34 +125,63 @@ impl Reader<'_> {
     }
 
     fn map(&mut self, depth: usize) -> Result<Json, Fault> {
-        let depth = self.deeper(depth)?;
         let mut pairs = Vec::new();
-        self.at += 1;
+        self.pairs(depth, |reader, depth, key| {
+            pairs.push((key.into(), reader.value(depth)?));
+            Ok(())
+        })?;
+        Ok(Json::Map(once(pairs)))
+    }
+
+    /// Goes through an object; `take` reads the value of each key.
+    fn pairs(
+        &mut self,
+        depth: usize,
+        mut take: impl FnMut(&mut Self, usize, &str) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let depth = self.deeper(depth)?;
+        if !self.takes("{") {
+            return Err(self.fault("no object begins here"));
+        }
         self.space();
         if self.takes("}") {
-            return Ok(Json::Map(pairs));
+            return Ok(());
         }
         loop {
-            if self.peek() != Some(b'"') {
-                return Err(self.fault("a key is missing"));
-            }
-            let Json::Text(key) = self.string()? else {
-                return Err(self.fault("a key with a lone surrogate"));
-            };
+            let key = self.key()?;
             self.space();
             if !self.takes(":") {
                 return Err(self.fault("`:` is missing"));
             }
             self.space();
-            pairs.push((key, self.value(depth)?));
+            take(self, depth, &key)?;
             self.space();
             if self.takes("}") {
-                return Ok(Json::Map(once(pairs)));
+                return Ok(());
             }
             if !self.takes(",") {
                 return Err(self.fault("`,` or `}` is missing"));
             }
             self.space();
+        }
+    }
+
+    /// Reads a key; most are spelled as they are.
+    fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
+        if self.peek() != Some(b'"') {
+            return Err(self.fault("a key is missing"));
+        }
+        let begin = self.at + 1;
+        self.at = begin;
+        self.skip_plain();
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(Cow::Borrowed(self.text.get(begin..self.at - 1).unwrap_or_default()));
+        }
+        self.at = begin - 1;
+        match self.string()? {
+            Json::Text(key) => Ok(Cow::Owned(key.into())),
+            _ => Err(self.fault("a key with a lone surrogate")),
         }
     }
 
