@@ -367,7 +367,7 @@ impl Index {
 /// What a listing would say of one session's file, which no index has to know.
 pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
     let home = file.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?)?;
+    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?, None)?;
     list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 

@@ -88,7 +88,7 @@ pub fn reconcile(
     report.deleted = settle(sidecar, &work)?;
     report.aborted = progress(0, work.jobs.len()).is_break();
     if !report.aborted && !work.jobs.is_empty() {
-        let finished = fill::fill(sidecar, &work.jobs, &threads, look, progress)?;
+        let finished = fill::fill(sidecar, Some(directory), &work.jobs, &threads, look, progress)?;
         report.aborted = finished.is_break();
     }
     let is_changed = !work.jobs.is_empty() || report.deleted > 0;
@@ -104,7 +104,7 @@ pub fn refresh(sidecar: &Sidecar, found: &Found) -> Result<()> {
         sidecar.read(ACTION, |connection| fill::print_of(connection, &found.path).map_err(fault(sidecar)))?;
     let jobs = [Job { found: found.clone(), seen }];
     let threads = Threads::new(Some(1));
-    fill::fill(sidecar, &jobs, &threads, look, &mut |_, _| ControlFlow::Continue(())).map(drop)
+    fill::fill(sidecar, None, &jobs, &threads, look, &mut |_, _| ControlFlow::Continue(())).map(drop)
 }
 
 pub(super) const ACTION: &str = "reconcile";

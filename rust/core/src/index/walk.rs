@@ -91,6 +91,8 @@ pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
 struct Names {
     /// In their order.
     sessions: Vec<String>,
+    /// Whether some of them may be versions of others.
+    has_versions: bool,
     logs: HashSet<OsString>,
     journals: HashSet<OsString>,
     artifacts: HashSet<OsString>,
@@ -107,8 +109,12 @@ impl Names {
         } else if bytes.ends_with(b".artifacts") {
             self.artifacts.insert(own(bytes));
         }
-        match std::str::from_utf8(bytes) {
-            Ok(name) if rank(name).is_some() => self.sessions.push(name.to_owned()),
+        match std::str::from_utf8(bytes).map(|name| (name, rank(name))) {
+            Ok((name, Some(rank))) => {
+                // Names without versions are one a session as it is.
+                self.has_versions |= rank != 1;
+                self.sessions.push(name.to_owned());
+            }
             Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => self.undecodable.push(own(bytes)),
             _ => {}
         }
@@ -138,25 +144,25 @@ fn list(directory: &Path) -> Result<(File, Names)> {
 }
 
 fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
-    let (handle, names) = list(directory)?;
-    let one = |name: &String| -> Result<Sight, (String, String)> {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}{name}") };
-        match print_of(&handle, directory, name, &names) {
-            Ok((print, is_link)) => Ok(Sight {
-                path,
-                print,
-                is_shadowed: false,
-                // The log of a link lies beside what it leads to.
-                is_quiet: !is_link && names.is_quiet(name),
-                has_artifacts: names.has_artifacts(name),
-            }),
+    let (handle, mut names) = list(directory)?;
+    let sessions = std::mem::take(&mut names.sessions);
+    let one = |name: String| -> Result<Sight, (String, String)> {
+        let looked = print_of(&handle, directory, &name, &names).map(|(print, is_link)| {
+            // The log of a link lies beside what it leads to.
+            (print, !is_link && names.is_quiet(&name), names.has_artifacts(&name))
+        });
+        let path = if prefix.is_empty() { name } else { format!("{prefix}{name}") };
+        match looked {
+            Ok((print, is_quiet, has_artifacts)) => {
+                Ok(Sight { path, print, is_shadowed: false, is_quiet, has_artifacts })
+            }
             Err(reason) => Err((path, reason)),
         }
     };
-    let pool = if names.sessions.len() > FEW { threads.pool() } else { None };
+    let pool = if sessions.len() > FEW { threads.pool() } else { None };
     let looked: Vec<_> = match pool {
-        Some(pool) => pool.install(|| names.sessions.par_iter().with_min_len(64).map(one).collect()),
-        None => names.sessions.iter().map(one).collect(),
+        Some(pool) => pool.install(|| sessions.into_par_iter().with_min_len(64).map(one).collect()),
+        None => sessions.into_iter().map(one).collect(),
     };
     let mut walk = Walk { found: Vec::with_capacity(looked.len()), odd: Vec::new() };
     for sight in looked {
@@ -169,8 +175,7 @@ fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
     for name in &names.undecodable {
         walk.odd.push((format!("{prefix}{}", name.to_string_lossy()), "its name is not UTF-8".to_owned()));
     }
-    // Names without versions are one a session as it is.
-    if walk.found.iter().any(|sight| rank(&sight.path) != Some(1)) {
+    if names.has_versions {
         keep_highest(&mut walk.found);
     }
     Ok(walk)
