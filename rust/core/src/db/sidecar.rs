@@ -33,8 +33,11 @@ pub const SEARCH_COLUMNS: [&str; 11] = [
 
 /// Rows of a sidecar are read more than written, and of 900 bytes pages of 4 KiB would waste a sixth.
 const PAGE_SIZE: u32 = 16384;
-/// Pages that are changed by many transactions of one scan are written back once: 16 MiB of log.
-const CHECKPOINT_PAGES: u32 = 1024;
+/// Pages that are changed by many transactions of one scan are written back once: 16 MiB of log, and 128
+/// while a sidecar is made from nothing.
+const CHECKPOINT_PAGES: [u32; 2] = [1024, 8192];
+/// KiB of pages kept, and while many rows are written, in whose indexes each lies elsewhere.
+const CACHE: [u32; 2] = [16 << 10, 64 << 10];
 
 const PEER: &str = "\
 CREATE TABLE IF NOT EXISTS kohakuvault_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -101,8 +104,8 @@ pub fn writable(path: &Path) -> Result<Connection> {
     let connection = open::untouched(path)?;
     let pragmas = format!(
         "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
-         PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY; \
-         PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};"
+         PRAGMA cache_size=-{}; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint={};",
+        CACHE[0], CHECKPOINT_PAGES[0],
     );
     connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
@@ -112,9 +115,15 @@ pub fn writable(path: &Path) -> Result<Connection> {
 pub fn reader(path: &Path) -> Result<Connection> {
     let connection = open::reader(path)?;
     connection
-        .execute_batch("PRAGMA cache_size=-16384;")
+        .execute_batch(&format!("PRAGMA cache_size=-{};", CACHE[0]))
         .map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
+}
+
+/// Makes room for the pages of many new rows, or as much as there is otherwise.
+pub fn make_room(connection: &Connection, for_many: bool) -> rusqlite::Result<()> {
+    let (cache, pages) = (CACHE[usize::from(for_many)], CHECKPOINT_PAGES[usize::from(for_many)]);
+    connection.execute_batch(&format!("PRAGMA cache_size=-{cache}; PRAGMA wal_autocheckpoint={pages};"))
 }
 
 /// Makes the tables that are missing, the peer's and the private ones.

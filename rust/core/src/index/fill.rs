@@ -18,7 +18,7 @@ use super::usage::directory_size;
 use super::write::{self, Ready, Texts};
 use crate::db::pages::Still;
 use crate::db::open::set_triggers;
-use crate::db::sidecar::changes;
+use crate::db::sidecar::{changes, make_room};
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 
@@ -143,6 +143,26 @@ const MIXED: State = (-1, -1);
 
 impl<'a> Writer<'a, '_> {
     fn run(mut self, progress: &mut Progress<'_>) -> Result<ControlFlow<()>> {
+        if self.incoming.stack.jobs.len() < MANY {
+            return self.write_all(progress);
+        }
+        self.make_room(true)?;
+        let done = self.write_all(progress);
+        self.make_room(false)?;
+        let is_fresh = self.fresh.is_some_and(|state| state != MIXED);
+        if is_fresh && matches!(done, Ok(ControlFlow::Continue(()))) {
+            self.sidecar.write(ACTION, |connection| {
+                write::merge_words(connection).map_err(fault(self.sidecar))
+            })?;
+        }
+        done
+    }
+
+    fn make_room(&self, for_many: bool) -> Result<()> {
+        self.sidecar.configure(ACTION, |connection| make_room(connection, for_many))
+    }
+
+    fn write_all(&mut self, progress: &mut Progress<'_>) -> Result<ControlFlow<()>> {
         let total = self.incoming.stack.jobs.len();
         let mut done = 0;
         while let Some(first) = self.incoming.next() {
@@ -150,9 +170,6 @@ impl<'a> Writer<'a, '_> {
             if progress(done, total).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-        }
-        if done >= MANY && self.fresh.is_some_and(|state| state != MIXED) {
-            self.sidecar.write(ACTION, |connection| write::merge_words(connection).map_err(fault(self.sidecar)))?;
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -100,12 +100,20 @@ fn from_pages(found: &Found, still: Option<&Arc<Still>>) -> Result<Entry, Troubl
 fn build(found: &Found, rows: &dyn Rows) -> Result<Entry, Trouble> {
     check_is_session(&found.file, rows)?;
     let meta = Meta::read(&found.file, rows)?;
-    let tail = Tail::read(rows, found.print.wal.is_some())?;
     let agents = agents(&meta, rows)?;
+    let primary = primary(&meta, &agents).map(str::to_owned);
+    let tail = Tail::read(rows, found.print.wal.is_some(), || {
+        let shown = agents.first().into_iter().chain(&primary);
+        let mut least = None;
+        for agent in shown {
+            let Some(id) = watermark(rows, agent)? else { return Ok(None) };
+            least = Some(least.map_or(id, |least: i64| least.min(id)));
+        }
+        Ok(least)
+    })?;
     let mut entry = describe(found, &meta);
     entry.extra = extra(found, &meta, &agents, &tail, rows)?;
     entry.has_vector_index = has_vectors(rows)?;
-    let primary = primary(&meta, &agents).map(str::to_owned);
     let mut damage = String::new();
     if let Some(primary) = &primary {
         let exchange = exchange(found, rows, primary, &tail, &mut damage)?;
@@ -363,12 +371,17 @@ fn exchange(
         },
     };
     if tail.is_ahead {
-        let key = format!("{agent}:snapshot_event_id").into_bytes();
-        let stored = rows.value(Table::State.name(), &key)?;
-        let watermark = stored.and_then(|stored| decoded(Table::State.name(), &key, &stored).ok());
-        tail.add_to(agent, watermark.as_ref().and_then(Value::as_i64), &mut exchange);
+        tail.add_to(agent, watermark(rows, agent)?, &mut exchange);
     }
     Ok(exchange)
+}
+
+/// The newest event that an agent's snapshot has seen.
+fn watermark(rows: &dyn Rows, agent: &str) -> Result<Option<i64>, Trouble> {
+    let key = format!("{agent}:snapshot_event_id").into_bytes();
+    let stored = rows.value(Table::State.name(), &key)?;
+    let found = stored.and_then(|stored| decoded(Table::State.name(), &key, &stored).ok());
+    Ok(found.as_ref().and_then(Value::as_i64))
 }
 
 /// What the user last said to an agent; where no snapshot tells, what was said first.
