@@ -16,8 +16,8 @@ use super::sidecar::Sidecar;
 use super::threads::Threads;
 use super::usage::directory_size;
 use super::write::{self, Ready, Texts};
-use crate::db::pages::Still;
 use crate::db::open::set_triggers;
+use crate::db::pages::Still;
 use crate::db::sidecar::{changes, make_room};
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
@@ -63,7 +63,11 @@ impl<'a> Stack<'a> {
     fn read(&self) -> Option<Vec<Outcome<'a>>> {
         let start = self.next.fetch_add(RUN, Ordering::Relaxed);
         let run = self.jobs.get(start..self.jobs.len().min(start.saturating_add(RUN)))?;
-        if run.is_empty() { None } else { Some(run.iter().map(|job| (job, read_one(job, self.still.as_ref()))).collect()) }
+        if run.is_empty() {
+            None
+        } else {
+            Some(run.iter().map(|job| (job, read_one(job, self.still.as_ref()))).collect())
+        }
     }
 }
 
@@ -151,9 +155,8 @@ impl<'a> Writer<'a, '_> {
         self.make_room(false)?;
         let is_fresh = self.fresh.is_some_and(|state| state != MIXED);
         if is_fresh && matches!(done, Ok(ControlFlow::Continue(()))) {
-            self.sidecar.write(ACTION, |connection| {
-                write::merge_words(connection).map_err(fault(self.sidecar))
-            })?;
+            self.sidecar
+                .write(ACTION, |connection| write::merge_words(connection).map_err(fault(self.sidecar)))?;
         }
         done
     }

@@ -58,9 +58,10 @@ pub fn entry(found: &Found, still: Option<&Arc<Still>>) -> Result<Entry> {
     }
     // Held for as long as the raw bytes are read: no store of this process opens the file meanwhile.
     let still = still.filter(|still| found.is_still(still));
-    let id = (found.print.device, found.print.inode);
-    let reading =
-        if still.is_some() { registry::open_reader_of(id) } else { registry::open_reader(&found.file) };
+    let reading = match still {
+        Some(_) => registry::open_reader_of((found.print.device, found.print.inode)),
+        None => registry::open_reader(&found.file),
+    };
     if let Some(_reading) = reading {
         match from_pages(found, still) {
             Ok(entry) => return Ok(entry),
@@ -416,8 +417,8 @@ mod tests {
         let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kohaku");
         let mut files = Vec::new();
         for name in ["terrarium", "all_event_types", "branches", "unicode", "vectors", "v1"] {
-            let source = std::fs::File::open(packed.join(format!("{name}.kohakutr.gz"))).unwrap();
-            let mut bytes = Vec::new();
+            let (path, mut bytes) = (packed.join(format!("{name}.kohakutr.gz")), Vec::new());
+            let source = std::fs::File::open(path).unwrap();
             flate2::read::GzDecoder::new(source).read_to_end(&mut bytes).unwrap();
             files.push(target.join(format!("{name}.kohakutr")));
             std::fs::write(files.last().unwrap(), bytes).unwrap();
@@ -461,11 +462,17 @@ mod tests {
 
         let entries: Vec<(Entry, Entry)> = files
             .iter()
-            .map(|file| found(file))
-            .map(|found| (from_pages(&found, None).unwrap(), through_sqlite(&found)))
+            .flat_map(|file| {
+                // Once asked for by name, and once in a directory that stands still.
+                let found = Found { is_quiet: true, ..found(file) };
+                let still = Still::begin(file.parent().unwrap()).filter(|still| found.is_still(still));
+                let still = still.map(Arc::new);
+                let read = |still| from_pages(&found, still).unwrap();
+                [(read(None), read(still.as_ref())), (read(None), through_sqlite(&found))]
+            })
             .collect();
 
-        assert!(entries.len() > 20);
+        assert!(entries.len() > 40);
         for (pages, sqlite) in entries {
             assert_eq!(pages, sqlite);
         }

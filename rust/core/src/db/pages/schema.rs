@@ -62,8 +62,9 @@ impl Leaves {
 
     /// Whether a file has these very pages.
     fn are_of(&self, source: &Source) -> bool {
-        let is_page =
-            |number, from: usize, bytes: &[u8]| source.page(number).is_ok_and(|page| page.get(from..) == Some(bytes));
+        let is_page = |number, from: usize, bytes: &[u8]| {
+            source.page(number).is_ok_and(|page| page.get(from..) == Some(bytes))
+        };
         self.usable == source.header().usable
             && is_page(ROOT, header::LENGTH, &self.root)
             && self.others.iter().all(|(number, bytes)| is_page(*number, 0, bytes))
@@ -114,7 +115,9 @@ impl Schema {
     pub fn read(source: &Source) -> Result<Self, PageFault> {
         let same = |known: &Known| known.leaves.as_ref().is_some_and(|leaves| leaves.are_of(source));
         let find = |same: &dyn Fn(&Known) -> bool| {
-            READ.with_borrow(|kept| kept.iter().find(|known| same(known)).map(|known| Arc::clone(&known.tables)))
+            READ.with_borrow(|kept| {
+                kept.iter().find(|known| same(known)).map(|known| Arc::clone(&known.tables))
+            })
         };
         if let Some(tables) = find(&same) {
             return Ok(Self { tables });

@@ -163,12 +163,7 @@ impl Source {
         Self::begin(file, path.to_owned(), before, Some(Arc::clone(still)))
     }
 
-    fn begin(
-        file: File,
-        path: PathBuf,
-        before: Print,
-        still: Option<Arc<Still>>,
-    ) -> Result<Self, PageFault> {
+    fn begin(file: File, path: PathBuf, before: Print, still: Option<Arc<Still>>) -> Result<Self, PageFault> {
         let mut start = SPARE.take();
         start.resize(usize::try_from(before.size).map_or(AHEAD, |size| size.min(AHEAD)), 0);
         read_exact(&file, &mut start, 0)?;
