@@ -130,18 +130,13 @@ fn build(found: &Found, rows: &dyn Rows) -> Result<Entry, Trouble> {
     }
     entry.agents = agents;
     if let Some(ts) = tail.newest_ts
-        && moment::micros(&entry.last_active).is_none_or(|known| micros_of(ts) > known)
+        && moment::micros(&entry.last_active).is_none_or(|known| moment::micros_of(ts) > known)
         && let Some(text) = moment::iso(ts)
     {
         entry.last_active = text;
     }
     entry.extra.damage = damage;
     Ok(entry)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates, and the order is all that counts")]
-fn micros_of(seconds: f64) -> i64 {
-    (seconds * 1e6) as i64
 }
 
 /// A database of another program is refused, as it is when it is opened.

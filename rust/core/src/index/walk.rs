@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -14,6 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use super::name::{MIRROR, rank, stem};
 use super::read::Found;
 use super::threads::Threads;
+use crate::db::pages::Names as DirectoryTimes;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 use crate::files::fingerprint::Fingerprint;
@@ -67,13 +69,36 @@ impl Sight {
 /// Begins the paths of what lies in the mirror.
 const PREFIX: &str = "mirror/";
 
+/// The names of a directory as they were listed last, which need not be read again for as long as its own
+/// times stand.
+#[derive(Debug, Default)]
+pub struct Known(Option<(DirectoryTimes, Arc<Names>)>);
+
+impl Known {
+    fn list(&mut self, directory: &Path) -> Result<(File, Arc<Names>)> {
+        let handle = open(directory)?;
+        let before = DirectoryTimes::of(&handle);
+        if let Some((times, names)) = &self.0
+            && before == Some(*times)
+        {
+            return Ok((handle, Arc::clone(names)));
+        }
+        let settled = before.filter(DirectoryTimes::are_settled);
+        let names = Arc::new(read(&handle, directory)?);
+        self.0 = settled.map(|times| (times, Arc::clone(&names)));
+        Ok((handle, names))
+    }
+}
+
 /// Looks at a directory and at `mirror` in it. An error when either cannot be listed: a directory
 /// that cannot be read is not an empty one.
-pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
-    let mut walk = look(directory, "", threads)?;
+pub fn walk(directory: &Path, threads: &Threads, known: &mut Known) -> Result<Walk> {
+    let (handle, names) = known.list(directory)?;
+    let mut walk = look((&handle, directory), "", &names, threads);
     let mirror = directory.join(MIRROR);
     if mirror.is_dir() {
-        let mut of_mirror = look(&mirror, PREFIX, threads)?;
+        let (handle, names) = list(&mirror)?;
+        let mut of_mirror = look((&handle, &mirror), PREFIX, &names, threads);
         let taken: HashSet<&str> = walk.found.iter().map(|found| found.path.as_str()).collect();
         for found in &mut of_mirror.found {
             found.is_shadowed = taken.contains(found.filename());
@@ -87,7 +112,7 @@ pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
 }
 
 /// What stands in one directory under names of sessions, and beside them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Names {
     /// In their order.
     sessions: Vec<String>,
@@ -131,38 +156,47 @@ impl Names {
 }
 
 fn list(directory: &Path) -> Result<(File, Names)> {
-    let fault = |source: io::Error| Error::io(directory, "list", &source);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let handle =
-        File::from(rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| fault(errno.into()))?);
-    let mut names = Names::default();
-    for entry in Dir::read_from(&handle).map_err(|errno| fault(errno.into()))? {
-        names.add(entry.map_err(|errno| fault(errno.into()))?.file_name().to_bytes());
-    }
-    names.sessions.sort_unstable();
+    let handle = open(directory)?;
+    let names = read(&handle, directory)?;
     Ok((handle, names))
 }
 
-fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
-    let (handle, mut names) = list(directory)?;
-    let sessions = std::mem::take(&mut names.sessions);
-    let one = |name: String| -> Result<Sight, (String, String)> {
-        let looked = print_of(&handle, directory, &name, &names).map(|(print, is_link)| {
-            // The log of a link lies beside what it leads to.
-            (print, !is_link && names.is_quiet(&name), names.has_artifacts(&name))
-        });
-        let path = if prefix.is_empty() { name } else { format!("{prefix}{name}") };
-        match looked {
-            Ok((print, is_quiet, has_artifacts)) => {
-                Ok(Sight { path, print, is_shadowed: false, is_quiet, has_artifacts })
-            }
+fn open(directory: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty());
+    opened.map(File::from).map_err(|errno| Error::io(directory, "list", &errno.into()))
+}
+
+fn read(handle: &File, directory: &Path) -> Result<Names> {
+    let fault = |errno: rustix::io::Errno| Error::io(directory, "list", &errno.into());
+    let mut names = Names::default();
+    for entry in Dir::read_from(handle).map_err(fault)? {
+        names.add(entry.map_err(fault)?.file_name().to_bytes());
+    }
+    names.sessions.sort_unstable();
+    Ok(names)
+}
+
+fn look((handle, directory): (&File, &Path), prefix: &str, names: &Names, threads: &Threads) -> Walk {
+    let one = |name: &String| -> Result<Sight, (String, String)> {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}{name}") };
+        match print_of(handle, directory, name, names) {
+            Ok((print, is_link)) => Ok(Sight {
+                path,
+                print,
+                is_shadowed: false,
+                // The log of a link lies beside what it leads to.
+                is_quiet: !is_link && names.is_quiet(name),
+                has_artifacts: names.has_artifacts(name),
+            }),
             Err(reason) => Err((path, reason)),
         }
     };
+    let sessions = &names.sessions;
     let pool = if sessions.len() > FEW { threads.pool() } else { None };
     let looked: Vec<_> = match pool {
-        Some(pool) => pool.install(|| sessions.into_par_iter().with_min_len(64).map(one).collect()),
-        None => sessions.into_iter().map(one).collect(),
+        Some(pool) => pool.install(|| sessions.par_iter().with_min_len(64).map(one).collect()),
+        None => sessions.iter().map(one).collect(),
     };
     let mut walk = Walk { found: Vec::with_capacity(looked.len()), odd: Vec::new() };
     for sight in looked {
@@ -178,7 +212,7 @@ fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
     if names.has_versions {
         keep_highest(&mut walk.found);
     }
-    Ok(walk)
+    walk
 }
 
 /// Leaves the highest version of each session.

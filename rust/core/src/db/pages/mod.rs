@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use record::Column;
-pub use still::Still;
+pub use still::{Names, Still};
 
 use ddl::Layout;
 use schema::{Schema, Table};
