@@ -111,11 +111,21 @@ pub fn walk(directory: &Path, threads: &Threads, known: &mut Known) -> Result<Wa
     Ok(walk)
 }
 
+/// A session's name, and what its neighbours say of it.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    has_log: bool,
+    /// Whether there is neither a log nor a journal.
+    is_quiet: bool,
+    has_artifacts: bool,
+}
+
 /// What stands in one directory under names of sessions, and beside them.
 #[derive(Debug, Default)]
 struct Names {
     /// In their order.
-    sessions: Vec<String>,
+    sessions: Vec<Named>,
     /// Whether some of them may be versions of others.
     has_versions: bool,
     logs: HashSet<OsString>,
@@ -138,20 +148,26 @@ impl Names {
             Ok((name, Some(rank))) => {
                 // Names without versions are one a session as it is.
                 self.has_versions |= rank != 1;
-                self.sessions.push(name.to_owned());
+                let name = name.to_owned();
+                self.sessions.push(Named { name, has_log: false, is_quiet: false, has_artifacts: false });
             }
             Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => self.undecodable.push(own(bytes)),
             _ => {}
         }
     }
 
-    fn is_quiet(&self, name: &str) -> bool {
-        !self.logs.contains(OsStr::new(name)) && !self.journals.contains(OsStr::new(name))
-    }
-
-    fn has_artifacts(&self, name: &str) -> bool {
-        !self.artifacts.is_empty()
-            && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| self.artifacts.contains(own))
+    /// Puts the sessions in order and tells each what lies beside it.
+    fn settle(&mut self) {
+        self.sessions.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let [logs, journals, artifacts] =
+            [&mut self.logs, &mut self.journals, &mut self.artifacts].map(std::mem::take);
+        for session in &mut self.sessions {
+            let name = OsStr::new(&session.name);
+            session.has_log = logs.contains(name);
+            session.is_quiet = !session.has_log && !journals.contains(name);
+            session.has_artifacts = !artifacts.is_empty()
+                && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| artifacts.contains(own));
+        }
     }
 }
 
@@ -173,21 +189,22 @@ fn read(handle: &File, directory: &Path) -> Result<Names> {
     for entry in Dir::read_from(handle).map_err(fault)? {
         names.add(entry.map_err(fault)?.file_name().to_bytes());
     }
-    names.sessions.sort_unstable();
+    names.settle();
     Ok(names)
 }
 
 fn look((handle, directory): (&File, &Path), prefix: &str, names: &Names, threads: &Threads) -> Walk {
-    let one = |name: &String| -> Result<Sight, (String, String)> {
+    let one = |named: &Named| -> Result<Sight, (String, String)> {
+        let name = &named.name;
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}{name}") };
-        match print_of(handle, directory, name, names) {
+        match print_of(handle, directory, named) {
             Ok((print, is_link)) => Ok(Sight {
                 path,
                 print,
                 is_shadowed: false,
                 // The log of a link lies beside what it leads to.
-                is_quiet: !is_link && names.is_quiet(name),
-                has_artifacts: names.has_artifacts(name),
+                is_quiet: !is_link && named.is_quiet,
+                has_artifacts: named.has_artifacts,
             }),
             Err(reason) => Err((path, reason)),
         }
@@ -235,14 +252,10 @@ fn keep_highest(found: &mut Vec<Sight>) {
 
 /// The fingerprint of a regular file and whether a link led to it; the reason where it is none, empty
 /// where it has gone meanwhile.
-fn print_of(
-    handle: &File,
-    directory: &Path,
-    name: &str,
-    names: &Names,
-) -> Result<(Fingerprint, bool), String> {
+fn print_of(handle: &File, directory: &Path, named: &Named) -> Result<(Fingerprint, bool), String> {
+    let name = named.name.as_str();
     // The log comes first, as `Fingerprint::of` has it.
-    let wal = if names.logs.contains(OsStr::new(name)) {
+    let wal = if named.has_log {
         match rustix::fs::statat(handle, format!("{name}-wal"), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => (found.st_size > 0).then(|| times_and_size(&found)),
             Err(rustix::io::Errno::NOENT) => None,
