@@ -73,7 +73,8 @@ bench: $(BUILD)/extras.stamp
 	$(BIN)/pytest benches -m "not peers" --benchmark-only
 
 bench-many: $(BUILD)/extras.stamp
-	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_index.py -m "not peers" --benchmark-only
+	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_index.py -m "not peers" --benchmark-only \
+		-o tmp_path_retention_policy=failed
 
 bench-peers: $(BUILD)/peers.stamp
 	$(BIN)/pytest benches -p no:asyncio --benchmark-only

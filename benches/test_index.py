@@ -92,6 +92,14 @@ def index_name(store_name: str) -> str:
 def _remove(directory: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         (directory / (SIDECAR_NAME + suffix)).unlink(missing_ok=True)
+    _tidy(directory)
+
+
+def _tidy(directory: Path) -> None:
+    """Removes the empty logs that the peer leaves beside each session it reads."""
+    for pattern in ("*.kohakutr-wal", "*.kohakutr-shm"):
+        for left in directory.glob(pattern):
+            left.unlink()
 
 
 def test_bootstrap(
@@ -121,6 +129,7 @@ def _measured(
 ) -> None:
     maker, directory = files
     contestant = Contestant(name)
+    _tidy(directory)
     index = contestant.open(directory)
     contestant.level(index, directory)
     benchmark.group = f"{what} of {maker}"

@@ -264,7 +264,10 @@ def test_half_a_character_is_refused_and_harms_nothing(kind: str, tmp_path: Path
 
     with pytest.raises(ValueError, match=r"\$\.content"):
         store.add_user_message("s", "abc\ud83d")
-    with pytest.raises(ValueError, match=r"surrogate|session_id"):
+    for verb in (store.get_chat_history, store.session_exists, store.delete_session):
+        with pytest.raises(ValueError, match=r"^session_id: .*surrogate"):
+            verb("abc\ud83d")
+    with pytest.raises(ValueError, match=r"^session_id: .*surrogate"):
         store.add_user_message("abc\ud83d", "x")
 
     store.add_user_message("s", "after")

@@ -14,6 +14,7 @@ use super::proof::{self, Stamp};
 use super::stamp::iso;
 use super::store::{Change, Store};
 use crate::codec::json::{self, Json};
+use crate::files::corrupt;
 use crate::files::exclusion::Exclusion;
 use crate::files::replace::replace_alone;
 use crate::{Error, Result};
@@ -123,16 +124,7 @@ impl Store {
         if Document::parse(&bytes).is_ok() {
             return Ok(None);
         }
-        let mut other = path.clone().into_os_string();
-        other.push(format!(".corrupt-{}", millis(now)));
-        let mut aside = PathBuf::from(&other);
-        let mut attempt = 0;
-        while aside.try_exists().map_err(failed)? {
-            attempt += 1;
-            let mut next = other.clone();
-            next.push(format!("-{attempt}"));
-            aside = next.into();
-        }
+        let aside = corrupt::free_name(&path, now).map_err(failed)?;
         self.announced(&path, || std::fs::rename(&path, &aside)).map_err(failed)?;
         self.memory.forget(file.to_str());
         self.sync()?;

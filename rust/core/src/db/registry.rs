@@ -78,16 +78,22 @@ pub fn open_store(path: &Path) -> Lease {
 
 /// Records that the raw bytes of `path` are read; `None` while a store of this process has it open.
 pub fn open_reader(path: &Path) -> Option<Lease> {
-    let id = identify(path);
-    if let Some(id) = id {
-        let mut files = REGISTRY.get().files.lock().unwrap_or_else(PoisonError::into_inner);
-        let uses = files.entry(id).or_default();
-        if uses.stores > 0 {
-            return None;
-        }
-        uses.readers += 1;
+    match identify(path) {
+        Some(id) => open_reader_of(id),
+        None => Some(Lease { id: None, kind: Kind::Reader, generation: super::fork::generation() }),
     }
-    Some(Lease { id, kind: Kind::Reader, generation: super::fork::generation() })
+}
+
+/// The same for a file whose device and inode are known.
+pub fn open_reader_of(id: (u64, u64)) -> Option<Lease> {
+    let mut files = REGISTRY.get().files.lock().unwrap_or_else(PoisonError::into_inner);
+    let uses = files.entry(id).or_default();
+    if uses.stores > 0 {
+        return None;
+    }
+    uses.readers += 1;
+    drop(files);
+    Some(Lease { id: Some(id), kind: Kind::Reader, generation: super::fork::generation() })
 }
 
 /// Whether a store of this process has `path` open.

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// The version of the peer's tables.
 pub const SCHEMA_VERSION: i64 = 6;
 /// The version of the private tables.
-pub const PRIVATE_VERSION: i64 = 2;
+pub const PRIVATE_VERSION: i64 = 3;
 /// The columns of the peer's text index, in its order; the peer rebuilds a sidecar that has others.
 pub const SEARCH_COLUMNS: [&str; 11] = [
     "name",
@@ -32,9 +32,12 @@ pub const SEARCH_COLUMNS: [&str; 11] = [
 ];
 
 /// Rows of a sidecar are read more than written, and of 900 bytes pages of 4 KiB would waste a sixth.
-const PAGE_SIZE: u32 = 8192;
-/// Pages that are changed by many transactions of one scan are written back once: 16 MiB of log.
-const CHECKPOINT_PAGES: u32 = 2048;
+const PAGE_SIZE: u32 = 16384;
+/// Pages that are changed by many transactions of one scan are written back once: 16 MiB of log, and 128
+/// while a sidecar is made from nothing.
+const CHECKPOINT_PAGES: [u32; 2] = [1024, 8192];
+/// KiB of pages kept, and while many rows are written, in whose indexes each lies elsewhere.
+const CACHE: [u32; 2] = [16 << 10, 64 << 10];
 
 const PEER: &str = "\
 CREATE TABLE IF NOT EXISTS kohakuvault_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -50,15 +53,14 @@ CREATE TABLE IF NOT EXISTS meta (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT N
 /// trigger has no conflicts, since their handling would need a journal of each statement.
 const PRIVATE: &str = "\
 CREATE TABLE amber_meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-INSERT INTO amber_meta (name, value) VALUES ('version', 2);
+INSERT INTO amber_meta (name, value) VALUES ('version', 3);
 CREATE TABLE amber_entry (id INTEGER PRIMARY KEY, file TEXT NOT NULL UNIQUE, active INTEGER NOT NULL, \
 created INTEGER NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, type TEXT NOT NULL, node TEXT NOT NULL, \
 format INTEGER NOT NULL, session INTEGER, parent INTEGER, extra BLOB NOT NULL);
 CREATE INDEX amber_entry_active ON amber_entry (active DESC, file, status, type, node);
 CREATE INDEX amber_entry_created ON amber_entry (created DESC, file);
-CREATE INDEX amber_entry_name ON amber_entry (name, file);
+CREATE INDEX amber_entry_name ON amber_entry (name);
 CREATE INDEX amber_entry_status ON amber_entry (status DESC, file);
-CREATE INDEX amber_entry_session ON amber_entry (session);
 CREATE INDEX amber_entry_parent ON amber_entry (parent) WHERE parent IS NOT NULL;
 CREATE TABLE amber_agent (entry INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, \
 PRIMARY KEY (entry, place)) WITHOUT ROWID;
@@ -102,8 +104,8 @@ pub fn writable(path: &Path) -> Result<Connection> {
     let connection = open::untouched(path)?;
     let pragmas = format!(
         "PRAGMA page_size={PAGE_SIZE}; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; \
-         PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY; \
-         PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};"
+         PRAGMA cache_size=-{}; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint={};",
+        CACHE[0], CHECKPOINT_PAGES[0],
     );
     connection.execute_batch(&pragmas).map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
@@ -113,9 +115,15 @@ pub fn writable(path: &Path) -> Result<Connection> {
 pub fn reader(path: &Path) -> Result<Connection> {
     let connection = open::reader(path)?;
     connection
-        .execute_batch("PRAGMA cache_size=-16384;")
+        .execute_batch(&format!("PRAGMA cache_size=-{};", CACHE[0]))
         .map_err(|source| translate(path, "open", &source))?;
     Ok(connection)
+}
+
+/// Makes room for the pages of many new rows, or as much as there is otherwise.
+pub fn make_room(connection: &Connection, for_many: bool) -> rusqlite::Result<()> {
+    let (cache, pages) = (CACHE[usize::from(for_many)], CHECKPOINT_PAGES[usize::from(for_many)]);
+    connection.execute_batch(&format!("PRAGMA cache_size=-{cache}; PRAGMA wal_autocheckpoint={pages};"))
 }
 
 /// Makes the tables that are missing, the peer's and the private ones.

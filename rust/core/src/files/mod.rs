@@ -3,6 +3,7 @@
 pub mod artifact;
 pub mod aside;
 pub mod closing;
+pub mod corrupt;
 pub mod exclusion;
 pub mod fingerprint;
 #[cfg(target_os = "linux")]

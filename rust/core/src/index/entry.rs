@@ -303,6 +303,16 @@ impl Entry {
         }
     }
 
+    /// What the peer's text index is given of [`SEARCH_COLUMNS`]. It looks for a phrase in any column: what
+    /// the preview and the user's last words both say, as they mostly do, is found by the latter.
+    pub fn peer_columns(&self) -> [Cow<'_, str>; SEARCH_COLUMNS.len()] {
+        let mut columns = self.search_columns();
+        if self.preview == self.last_user {
+            columns[1] = Cow::Borrowed("");
+        }
+        columns
+    }
+
     /// The texts of [`SEARCH_COLUMNS`], in that order.
     pub fn search_columns(&self) -> [Cow<'_, str>; SEARCH_COLUMNS.len()] {
         let agents = match self.agents.as_slice() {

@@ -57,7 +57,8 @@ impl Exchange {
     fn of_messages(mut reader: Reader<'_>, count: usize) -> Option<Self> {
         let mut exchange = Self::default();
         for _ in 0..count {
-            let message = reader.raw().ok()?;
+            // Whoever opened the value has checked its texts.
+            let message = reader.pass().ok()?;
             let Some(role) = msgpack::field(message, "role").and_then(msgpack::as_str) else { continue };
             match role {
                 "user" if !is_feedback(message) => exchange.ask(msgpack::field(message, "content")),

@@ -2,6 +2,8 @@
 //! while nothing waits for it.
 
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
@@ -14,7 +16,9 @@ use super::sidecar::Sidecar;
 use super::threads::Threads;
 use super::usage::directory_size;
 use super::write::{self, Ready, Texts};
-use crate::db::sidecar::changes;
+use crate::db::open::set_triggers;
+use crate::db::pages::Still;
+use crate::db::sidecar::{changes, make_room};
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 
@@ -25,12 +29,14 @@ const RUN: usize = 16;
 const QUEUE: usize = 64;
 /// Entries of one transaction. Each one makes the text indexes write out what they hold; but the
 /// last is written when nobody reads any more, and other writers want their turn.
-const LARGEST: usize = 4096;
-const SMALLEST: usize = 512;
+const LARGEST: usize = 8192;
+const SMALLEST: usize = 1024;
 /// No transaction takes on more after that, however slow the files are.
 const LONGEST: Duration = Duration::from_millis(250);
 /// So few files are read sooner than threads are woken.
 const FEW: usize = 4;
+/// So many are read before a second listing of the directory is worth what it spares.
+const MANY: usize = 256;
 
 /// From when to when files were looked at, in nanoseconds since 1970.
 pub type Look = (i64, i64);
@@ -48,6 +54,7 @@ type Outcome<'a> = (&'a Job, Result<Ready>);
 /// The jobs that nobody has taken yet.
 struct Stack<'a> {
     jobs: &'a [Job],
+    still: Option<Arc<Still>>,
     next: AtomicUsize,
 }
 
@@ -56,12 +63,16 @@ impl<'a> Stack<'a> {
     fn read(&self) -> Option<Vec<Outcome<'a>>> {
         let start = self.next.fetch_add(RUN, Ordering::Relaxed);
         let run = self.jobs.get(start..self.jobs.len().min(start.saturating_add(RUN)))?;
-        if run.is_empty() { None } else { Some(run.iter().map(|job| (job, read_one(job))).collect()) }
+        if run.is_empty() {
+            None
+        } else {
+            Some(run.iter().map(|job| (job, read_one(job, self.still.as_ref()))).collect())
+        }
     }
 }
 
-fn read_one(job: &Job) -> Result<Ready> {
-    let mut entry = read::entry(&job.found)?;
+fn read_one(job: &Job, still: Option<&Arc<Still>>) -> Result<Ready> {
+    let mut entry = read::entry(&job.found, still)?;
     if job.found.has_artifacts {
         let size = directory_size(&artifacts_dir(&job.found.file));
         entry.extra.artifact_size = i64::try_from(size).unwrap_or(i64::MAX);
@@ -69,15 +80,18 @@ fn read_one(job: &Job) -> Result<Ready> {
     Ok(Ready::of(entry))
 }
 
-/// Reads the jobs' files and writes what came of it, telling `progress` after each transaction.
+/// Reads the jobs' files, which lie in `directory` or in the mirror in it, and writes what came of it,
+/// telling `progress` after each transaction.
 pub fn fill(
     sidecar: &Sidecar,
+    directory: Option<&Path>,
     jobs: &[Job],
     threads: &Threads,
     look: Look,
     progress: &mut Progress<'_>,
 ) -> Result<ControlFlow<()>> {
-    let stack = Stack { jobs, next: AtomicUsize::new(0) };
+    let still = directory.filter(|_| jobs.len() > MANY).and_then(Still::begin).map(Arc::new);
+    let stack = Stack { jobs, still, next: AtomicUsize::new(0) };
     let readers = if jobs.len() > FEW { threads.count().saturating_sub(1) } else { 0 };
     let (sender, receiver) = sync_channel(QUEUE);
     std::thread::scope(|scope| {
@@ -128,8 +142,30 @@ struct Writer<'a, 's> {
 /// What moves with every write to the sidecar: of other connections, and of this one.
 type State = (i64, i64);
 
-impl Writer<'_, '_> {
+/// The state of a sidecar in which others have written too.
+const MIXED: State = (-1, -1);
+
+impl<'a> Writer<'a, '_> {
     fn run(mut self, progress: &mut Progress<'_>) -> Result<ControlFlow<()>> {
+        if self.incoming.stack.jobs.len() < MANY {
+            return self.write_all(progress);
+        }
+        self.make_room(true)?;
+        let done = self.write_all(progress);
+        self.make_room(false)?;
+        let is_fresh = self.fresh.is_some_and(|state| state != MIXED);
+        if is_fresh && matches!(done, Ok(ControlFlow::Continue(()))) {
+            self.sidecar
+                .write(ACTION, |connection| write::merge_words(connection).map_err(fault(self.sidecar)))?;
+        }
+        done
+    }
+
+    fn make_room(&self, for_many: bool) -> Result<()> {
+        self.sidecar.configure(ACTION, |connection| make_room(connection, for_many))
+    }
+
+    fn write_all(&mut self, progress: &mut Progress<'_>) -> Result<ControlFlow<()>> {
         let total = self.incoming.stack.jobs.len();
         let mut done = 0;
         while let Some(first) = self.incoming.next() {
@@ -142,7 +178,7 @@ impl Writer<'_, '_> {
     }
 
     /// Writes about so many entries in one transaction, and returns how many it were.
-    fn write(&mut self, first: Vec<Outcome<'_>>, most: usize) -> Result<usize> {
+    fn write(&mut self, first: Vec<Outcome<'a>>, most: usize) -> Result<usize> {
         let Self { sidecar, incoming, look, fresh } = self;
         sidecar.write(ACTION, |connection| {
             let fault = fault(sidecar);
@@ -151,26 +187,44 @@ impl Writer<'_, '_> {
                 Some(known) => changes(connection).map(|found| found == *known),
             };
             let is_fresh = is_fresh.map_err(&fault)?;
-            let (mut texts, mut done, began) = (Texts::default(), 0, Instant::now());
-            let mut run = Some(first);
-            while let Some(outcomes) = run {
-                done += outcomes.len();
-                for (job, read) in outcomes {
-                    store(connection, job, read, *look, &mut texts, is_fresh).map_err(&fault)?;
-                }
-                let is_full = done >= most || began.elapsed() > LONGEST;
-                run = if is_full { None } else { incoming.next() };
-            }
-            texts.write(connection).map_err(&fault)?;
-            *fresh = Some(if is_fresh { changes(connection).map_err(&fault)? } else { (-1, -1) });
+            // Nothing that a trigger would tell: no row is another program's, and counting is done at once.
+            set_triggers(connection, !is_fresh).map_err(&fault)?;
+            let written = incoming.store(connection, first, most, (*look, is_fresh));
+            set_triggers(connection, true).map_err(&fault)?;
+            let done = written.map_err(&fault)?;
+            *fresh = Some(if is_fresh { changes(connection).map_err(&fault)? } else { MIXED });
             Ok(done)
         })
     }
 }
 
+impl<'a> Incoming<'a, '_> {
+    /// Writes the entries that come, about so many, and returns how many it were.
+    fn store(
+        &self,
+        connection: &Connection,
+        first: Vec<Outcome<'a>>,
+        most: usize,
+        (look, is_fresh): (Look, bool),
+    ) -> rusqlite::Result<usize> {
+        let (mut texts, mut done, began) = (Texts::default(), 0, Instant::now());
+        let mut run = Some(first);
+        while let Some(outcomes) = run {
+            done += outcomes.len();
+            for (job, read) in outcomes {
+                store(connection, job, read, look, &mut texts, is_fresh)?;
+            }
+            let is_full = done >= most || began.elapsed() > LONGEST;
+            run = if is_full { None } else { self.next() };
+        }
+        texts.write(connection)?;
+        Ok(done)
+    }
+}
+
 /// How many entries the next transaction takes of what is left.
 fn share(left: usize) -> usize {
-    (left / 3).clamp(SMALLEST, LARGEST)
+    (left / 2).clamp(SMALLEST, LARGEST)
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {

@@ -15,6 +15,7 @@ use super::read::{self, Found};
 use super::reconcile::{self, Options, Progress, Report};
 use super::sidecar::{self, Sidecar};
 use super::usage;
+use super::walk::Known;
 use super::write::{self, DAMAGED, Ready};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Value;
@@ -44,6 +45,8 @@ struct Scan {
     directory: Option<PathBuf>,
     /// The number of the last scan that ended well, and what it reported.
     last: Option<(u64, Report)>,
+    /// What the directory was listed as.
+    known: Known,
 }
 
 /// Opening, closing, and being level with the disk.
@@ -115,10 +118,11 @@ impl Index {
         progress: &mut Progress<'_>,
     ) -> Result<Report> {
         let number = self.started.fetch_add(1, Ordering::AcqRel) + 1;
-        let report = match reconcile::reconcile(&self.sidecar, directory, options, progress) {
+        let report = match reconcile::reconcile(&self.sidecar, directory, &mut scan.known, options, progress)
+        {
             Err(Error::Damaged { path, .. }) if path == self.path() => {
                 self.sidecar.restart()?;
-                reconcile::reconcile(&self.sidecar, directory, options, progress)?
+                reconcile::reconcile(&self.sidecar, directory, &mut scan.known, options, progress)?
             }
             outcome => outcome?,
         };
@@ -367,7 +371,7 @@ impl Index {
 /// What a listing would say of one session's file, which no index has to know.
 pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
     let home = file.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?)?;
+    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?, None)?;
     list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 

@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::recall::{Options, every_word};
 
 /// So many hits of a search are sorted; more are met by walking the listing in its order.
-const FEW_HITS: i64 = 512;
+const FEW_HITS: usize = 512;
 /// A search whose words stand in more than one of so many sessions is not ranked: that would tell
 /// little, and cost as much as all other searches together.
-const COMMON_SHARE: i64 = 10;
+const COMMON_SHARE: usize = 10;
 
 /// What a listing is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -125,8 +125,8 @@ enum Way {
     All,
     /// The hits, sorted.
     Hits(String),
-    /// Everything in its order, which is left at those that are hits.
-    Walk(String),
+    /// Everything in its order, of which those are left that are hits: their numbers, ascending.
+    Walk(Vec<i64>),
     /// The hits by rank.
     Ranked(String),
 }
@@ -145,15 +145,16 @@ pub fn list(connection: &Connection, query: &Query) -> Result<Page, ListError> {
     if !is_sound(connection)? {
         return Err(ListError::Unsound);
     }
-    let hits = count_hits(connection, &words, &filters)?;
-    let way = if query.sort == Sort::Relevance && !is_common(connection, hits)? {
+    let hits = hits(connection, &words, &filters)?;
+    let total = hits.len();
+    let way = if query.sort == Sort::Relevance && !is_common(connection, total)? {
         Way::Ranked(words)
-    } else if hits > FEW_HITS {
-        Way::Walk(words)
+    } else if total > FEW_HITS {
+        Way::Walk(hits)
     } else {
         Way::Hits(words)
     };
-    page(connection, query, &way, filters, cursor, u64::try_from(hits).unwrap_or(0))
+    page(connection, query, &way, filters, cursor, total as u64)
 }
 
 /// Why a page could not be had.
@@ -189,14 +190,14 @@ fn is_sound(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(!is_wiped)
 }
 
-fn is_common(connection: &Connection, hits: i64) -> rusqlite::Result<bool> {
+fn is_common(connection: &Connection, hits: usize) -> rusqlite::Result<bool> {
     if hits <= FEW_HITS {
         return Ok(false);
     }
     let all: i64 = connection
         .prepare_cached("SELECT coalesce(sum(n), 0) FROM amber_count")?
         .query_row([], |row| row.get(0))?;
-    Ok(hits > all / COMMON_SHARE)
+    Ok(hits > usize::try_from(all).unwrap_or(0) / COMMON_SHARE)
 }
 
 fn total(connection: &Connection, filters: &Filters) -> rusqlite::Result<u64> {
@@ -206,19 +207,30 @@ fn total(connection: &Connection, filters: &Filters) -> rusqlite::Result<u64> {
     Ok(u64::try_from(sum).unwrap_or(0))
 }
 
-fn count_hits(connection: &Connection, words: &str, filters: &Filters) -> rusqlite::Result<i64> {
+/// The numbers of the sessions that a search and the filters leave, ascending.
+fn hits(connection: &Connection, words: &str, filters: &Filters) -> rusqlite::Result<Vec<i64>> {
     let sql = if filters.values.is_empty() {
-        "SELECT count(*) FROM amber_search WHERE amber_search MATCH ?".to_owned()
+        "SELECT rowid FROM amber_search WHERE amber_search MATCH ?".to_owned()
     } else {
         format!(
-            "SELECT count(*) FROM amber_search s CROSS JOIN amber_entry e ON e.id = s.rowid \
+            "SELECT s.rowid FROM amber_search s CROSS JOIN amber_entry e ON e.id = s.rowid \
              WHERE amber_search MATCH ?{}",
             filters.sql
         )
     };
     let values = std::iter::once(Sql::Text(words.to_owned())).chain(filters.values.iter().cloned());
-    connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))
+    let mut hits: Vec<i64> = connection
+        .prepare_cached(&sql)?
+        .query_map(params_from_iter(values), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if !hits.is_sorted() {
+        hits.sort_unstable();
+    }
+    Ok(hits)
 }
+
+/// A session of a page: its number, its key, and what it is sorted by.
+type Member = (i64, String, Sql);
 
 fn page(
     connection: &Connection,
@@ -241,29 +253,24 @@ fn page(
             );
         }
     }
-    let (sql, words) = statement(query, way, &filters);
-    let mut values: Vec<Sql> = words.into_iter().collect();
-    values.append(&mut filters.values);
-    // One more than wanted tells whether there is a next page.
-    values.push(Sql::Integer(i64::from(query.limit) + 1));
-    values.push(Sql::Integer(i64::try_from(offset).unwrap_or(i64::MAX)));
-    let mut found: Vec<(String, Sql, Vec<u8>)> = connection
-        .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut members = members(connection, query, way, filters, offset)?;
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = has_more.then(|| match (way, found.last()) {
+    let has_more = members.len() > limit;
+    members.truncate(limit);
+    let next = has_more.then(|| match (way, members.last()) {
         (Way::Ranked(_), _) | (_, None) => Place::Offset(offset.saturating_add(u64::from(query.limit))),
-        (_, Some((file, key, _))) => Place::After(key.clone(), file.clone()),
+        (_, Some((_, file, key))) => Place::After(key.clone(), file.clone()),
     });
-    let mut rows = Vec::with_capacity(found.len());
+    let mut rows = Vec::with_capacity(members.len());
     let mut lost = Vec::new();
+    let mut extras = connection.prepare_cached("SELECT extra FROM amber_entry WHERE id = ?1")?;
     let mut stored = connection.prepare_cached(STORED)?;
-    for (file, _, extra) in found {
-        let value: Option<Vec<u8>> = stored.query_row([file.as_bytes()], |row| row.get(0)).optional()?;
-        match value.map(|value| row_of(&file, &value, Some(&extra))) {
+    for (id, file, _) in members {
+        let extra: Option<Vec<u8>> = extras.query_row([id], |row| row.get(0)).optional()?;
+        let shown = stored.query_row([file.as_bytes()], |row| {
+            Ok(row_of(&file, row.get_ref(0)?.as_blob()?, extra.as_deref()))
+        });
+        match shown.optional()? {
             Some(Some(row)) => rows.push(row),
             Some(None) => lost.push(file),
             // Somebody else has removed it; the next reconcile takes that over.
@@ -273,24 +280,54 @@ fn page(
     Ok(Page { rows, total, next: next.map(|place| Cursor::text(query, &place)), lost })
 }
 
+/// The sessions of a page, and one more where there is one, which tells that there is a next page.
+fn members(
+    connection: &Connection,
+    query: &Query,
+    way: &Way,
+    filters: Filters,
+    offset: u64,
+) -> rusqlite::Result<Vec<Member>> {
+    let (sql, words) = statement(query, way, &filters);
+    let mut values: Vec<Sql> = words.into_iter().collect();
+    values.extend(filters.values);
+    let wanted = i64::from(query.limit) + 1;
+    let member = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let Way::Walk(hits) = way else {
+        values.push(Sql::Integer(wanted));
+        values.push(Sql::Integer(i64::try_from(offset).unwrap_or(i64::MAX)));
+        return connection.prepare_cached(&sql)?.query_map(params_from_iter(values), member)?.collect();
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let (mut found, mut left) = (Vec::new(), offset);
+    while (found.len() as u64) < wanted.unsigned_abs()
+        && let Some(row) = rows.next()?
+    {
+        if hits.binary_search(&row.get(0)?).is_err() {
+            continue;
+        }
+        if left > 0 {
+            left -= 1;
+        } else {
+            found.push(member(row)?);
+        }
+    }
+    Ok(found)
+}
+
 /// The statement that finds the files of a page; `words` come before the values of the filters.
 fn statement(query: &Query, way: &Way, filters: &Filters) -> (String, Option<Sql>) {
     let column = query.sort.column();
     let direction = if query.ascending { "" } else { " DESC" };
-    let by_column = format!("ORDER BY e.{column}{direction}, e.file LIMIT ? OFFSET ?");
-    let mut sql = format!("SELECT e.file, e.{column}, e.extra FROM ");
+    let by_column = format!(" ORDER BY e.{column}{direction}, e.file");
+    let mut sql = format!("SELECT e.id, e.file, e.{column} FROM ");
     let words = match way {
         Way::All | Way::Walk(_) => {
             sql.push_str("amber_entry e INDEXED BY amber_entry_");
             sql.push_str(column);
-            sql.push_str(" WHERE ");
-            if let Way::Walk(words) = way {
-                sql.push_str("e.id IN (SELECT rowid FROM amber_search WHERE amber_search MATCH ?)");
-                Some(Sql::Text(words.clone()))
-            } else {
-                sql.push('1');
-                None
-            }
+            sql.push_str(" WHERE 1");
+            None
         }
         Way::Hits(words) | Way::Ranked(words) => {
             sql.push_str(
@@ -303,10 +340,12 @@ fn statement(query: &Query, way: &Way, filters: &Filters) -> (String, Option<Sql
     if let Way::Ranked(_) = way {
         let direction = if query.ascending { " DESC" } else { "" };
         // Writing to a string cannot fail.
-        write!(sql, " ORDER BY s.rank{direction}, e.file LIMIT ? OFFSET ?").unwrap_or_default();
+        write!(sql, " ORDER BY s.rank{direction}, e.file").unwrap_or_default();
     } else {
-        sql.push(' ');
         sql.push_str(&by_column);
+    }
+    if !matches!(way, Way::Walk(_)) {
+        sql.push_str(" LIMIT ? OFFSET ?");
     }
     (sql, words)
 }

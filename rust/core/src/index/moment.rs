@@ -35,6 +35,12 @@ pub fn micros(text: &str) -> Option<i64> {
     Some(total * MICROS + sub_second(fraction)?)
 }
 
+/// Microseconds of a time in seconds.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates, and the order is all that counts")]
+pub fn micros_of(seconds: f64) -> i64 {
+    (seconds * 1e6) as i64
+}
+
 /// Seconds since 1970 as the text that Python's `isoformat` gives for UTC; `None` outside of the
 /// years 1 to 9999.
 pub fn iso(seconds: f64) -> Option<String> {

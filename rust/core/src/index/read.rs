@@ -1,9 +1,9 @@
 //! One bundle as a row of the sidecar: meta, the newest snapshot of one or two agents, and a bounded
 //! number of events. The cost does not grow with the history.
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::entry::{Entry, Extra};
 use super::exchange::{Exchange, PREVIEW, flatten};
@@ -13,7 +13,7 @@ use super::tail::{Tail, first_input};
 use crate::bundle::source::{self, Source};
 use crate::codec::{self, Stored, Value, msgpack};
 use crate::db::fault::translate;
-use crate::db::pages::{PageFault, Pages};
+use crate::db::pages::{PageFault, Pages, Still};
 use crate::db::registry;
 use crate::db::schema::{FORMAT_VERSION, Table};
 use crate::error::{Error, Result};
@@ -42,14 +42,28 @@ pub struct Found {
     pub has_artifacts: bool,
 }
 
-/// Reads the entry of one bundle, without writing to it or beside it.
-pub fn entry(found: &Found) -> Result<Entry> {
+impl Found {
+    /// Whether it is at rest in its directory for as long as that stands still.
+    fn is_still(&self, still: &Still) -> bool {
+        // What lies in the mirror lies in another directory.
+        self.is_quiet && !self.path.contains('/') && still.is_quiet(OsStr::new(&self.path))
+    }
+}
+
+/// Reads the entry of one bundle, without writing to it or beside it. Where its directory was seen to
+/// stand still less is asked.
+pub fn entry(found: &Found, still: Option<&Arc<Still>>) -> Result<Entry> {
     if found.print.size == 0 && found.print.wal.is_none() {
         return Err(Error::damaged(&found.file, "offset 0", "the file is empty"));
     }
     // Held for as long as the raw bytes are read: no store of this process opens the file meanwhile.
-    if let Some(_reading) = registry::open_reader(&found.file) {
-        match from_pages(found) {
+    let still = still.filter(|still| found.is_still(still));
+    let reading = match still {
+        Some(_) => registry::open_reader_of((found.print.device, found.print.inode)),
+        None => registry::open_reader(&found.file),
+    };
+    if let Some(_reading) = reading {
+        match from_pages(found, still) {
             Ok(entry) => return Ok(entry),
             Err(Trouble::Bundle(error)) => return Err(error),
             Err(Trouble::Pages(_)) => {}
@@ -69,8 +83,12 @@ pub fn entry(found: &Found) -> Result<Entry> {
     })
 }
 
-fn from_pages(found: &Found) -> Result<Entry, Trouble> {
-    let pages = if found.is_quiet { Pages::open_quiet(&found.file)? } else { Pages::open(&found.file)? };
+fn from_pages(found: &Found, still: Option<&Arc<Still>>) -> Result<Entry, Trouble> {
+    let pages = match still {
+        Some(still) => Pages::open_within(still, &found.file, (found.print.device, found.print.inode))?,
+        None if found.is_quiet => Pages::open_quiet(&found.file)?,
+        None => Pages::open(&found.file)?,
+    };
     let built = build(found, &pages);
     if matches!(built, Err(Trouble::Pages(_))) {
         return built;
@@ -83,12 +101,20 @@ fn from_pages(found: &Found) -> Result<Entry, Trouble> {
 fn build(found: &Found, rows: &dyn Rows) -> Result<Entry, Trouble> {
     check_is_session(&found.file, rows)?;
     let meta = Meta::read(&found.file, rows)?;
-    let tail = Tail::read(rows, found.print.wal.is_some())?;
     let agents = agents(&meta, rows)?;
+    let primary = primary(&meta, &agents).map(str::to_owned);
+    let tail = Tail::read(rows, found.print.wal.is_some(), || {
+        let shown = agents.first().into_iter().chain(&primary);
+        let mut least = None;
+        for agent in shown {
+            let Some(id) = watermark(rows, agent)? else { return Ok(None) };
+            least = Some(least.map_or(id, |least: i64| least.min(id)));
+        }
+        Ok(least)
+    })?;
     let mut entry = describe(found, &meta);
     entry.extra = extra(found, &meta, &agents, &tail, rows)?;
     entry.has_vector_index = has_vectors(rows)?;
-    let primary = primary(&meta, &agents).map(str::to_owned);
     let mut damage = String::new();
     if let Some(primary) = &primary {
         let exchange = exchange(found, rows, primary, &tail, &mut damage)?;
@@ -104,18 +130,13 @@ fn build(found: &Found, rows: &dyn Rows) -> Result<Entry, Trouble> {
     }
     entry.agents = agents;
     if let Some(ts) = tail.newest_ts
-        && moment::micros(&entry.last_active).is_none_or(|known| micros_of(ts) > known)
+        && moment::micros(&entry.last_active).is_none_or(|known| moment::micros_of(ts) > known)
         && let Some(text) = moment::iso(ts)
     {
         entry.last_active = text;
     }
     entry.extra.damage = damage;
     Ok(entry)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates, and the order is all that counts")]
-fn micros_of(seconds: f64) -> i64 {
-    (seconds * 1e6) as i64
 }
 
 /// A database of another program is refused, as it is when it is opened.
@@ -132,11 +153,11 @@ fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
 }
 
 /// What a session says about itself.
-struct Meta(HashMap<String, Value>);
+struct Meta(Vec<(&'static str, Value)>);
 
 impl Meta {
     /// The fields that a listing shows; others may be long, and are not decoded.
-    const WANTED: [&str; 18] = [
+    const WANTED: [&str; 19] = [
         "session_id",
         "format_version",
         "config_type",
@@ -155,24 +176,20 @@ impl Meta {
         "lifecycle",
         "lineage",
         "forked_children",
+        "on_node",
     ];
 
     fn read(file: &Path, rows: &dyn Rows) -> Result<Self, Trouble> {
-        let mut fields = HashMap::with_capacity(24);
+        let mut fields = Vec::with_capacity(Self::WANTED.len());
         let mut fault = None;
         rows.each_meta(&mut |key, stored| {
             let Some(key) = key else {
                 fault = Some(Error::damaged(file, "meta", "a key that is not made of bytes"));
                 return;
             };
-            let Ok(name) = std::str::from_utf8(key) else { return };
-            if !Self::WANTED.contains(&name) && name != "on_node" {
-                return;
-            }
+            let Some(name) = Self::WANTED.into_iter().find(|name| name.as_bytes() == key) else { return };
             match decoded(Table::Meta.name(), key, stored) {
-                Ok(value) => {
-                    fields.insert(name.to_owned(), value);
-                }
+                Ok(value) => fields.push((name, value)),
                 Err(what) => fault = Some(Error::damaged(file, format!("meta[{name}]"), what)),
             }
         })?;
@@ -189,7 +206,8 @@ impl Meta {
     }
 
     fn get(&self, key: &str) -> Option<&Value> {
-        self.0.get(key)
+        // The last of two equal keys counts, which only a damaged table has.
+        self.0.iter().rev().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     fn text(&self, key: &str) -> String {
@@ -349,12 +367,17 @@ fn exchange(
         },
     };
     if tail.is_ahead {
-        let key = format!("{agent}:snapshot_event_id").into_bytes();
-        let stored = rows.value(Table::State.name(), &key)?;
-        let watermark = stored.and_then(|stored| decoded(Table::State.name(), &key, &stored).ok());
-        tail.add_to(agent, watermark.as_ref().and_then(Value::as_i64), &mut exchange);
+        tail.add_to(agent, watermark(rows, agent)?, &mut exchange);
     }
     Ok(exchange)
+}
+
+/// The newest event that an agent's snapshot has seen.
+fn watermark(rows: &dyn Rows, agent: &str) -> Result<Option<i64>, Trouble> {
+    let key = format!("{agent}:snapshot_event_id").into_bytes();
+    let stored = rows.value(Table::State.name(), &key)?;
+    let found = stored.and_then(|stored| decoded(Table::State.name(), &key, &stored).ok());
+    Ok(found.as_ref().and_then(Value::as_i64))
 }
 
 /// What the user last said to an agent; where no snapshot tells, what was said first.
@@ -389,8 +412,8 @@ mod tests {
         let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kohaku");
         let mut files = Vec::new();
         for name in ["terrarium", "all_event_types", "branches", "unicode", "vectors", "v1"] {
-            let source = std::fs::File::open(packed.join(format!("{name}.kohakutr.gz"))).unwrap();
-            let mut bytes = Vec::new();
+            let (path, mut bytes) = (packed.join(format!("{name}.kohakutr.gz")), Vec::new());
+            let source = std::fs::File::open(path).unwrap();
             flate2::read::GzDecoder::new(source).read_to_end(&mut bytes).unwrap();
             files.push(target.join(format!("{name}.kohakutr")));
             std::fs::write(files.last().unwrap(), bytes).unwrap();
@@ -434,11 +457,17 @@ mod tests {
 
         let entries: Vec<(Entry, Entry)> = files
             .iter()
-            .map(|file| found(file))
-            .map(|found| (from_pages(&found).unwrap(), through_sqlite(&found)))
+            .flat_map(|file| {
+                // Once asked for by name, and once in a directory that stands still.
+                let found = Found { is_quiet: true, ..found(file) };
+                let still = Still::begin(file.parent().unwrap()).filter(|still| found.is_still(still));
+                let still = still.map(Arc::new);
+                let read = |still| from_pages(&found, still).unwrap();
+                [(read(None), read(still.as_ref())), (read(None), through_sqlite(&found))]
+            })
             .collect();
 
-        assert!(entries.len() > 20);
+        assert!(entries.len() > 40);
         for (pages, sqlite) in entries {
             assert_eq!(pages, sqlite);
         }
@@ -459,7 +488,7 @@ mod tests {
                     bytes.truncate(at);
                 }
                 std::fs::write(&file, bytes).unwrap();
-                entry(&found(&file)).is_ok()
+                entry(&found(&file), None).is_ok()
             })
             .collect();
 

@@ -14,7 +14,7 @@ use super::print;
 use super::read::Found;
 use super::sidecar::{self, Sidecar};
 use super::threads::Threads;
-use super::walk::{Sight, Walk, walk};
+use super::walk::{Known, Sight, Walk, walk};
 use super::write;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Value;
@@ -61,10 +61,11 @@ struct Work {
     unchanged: usize,
 }
 
-/// Brings the sidecar level with a directory.
+/// Brings the sidecar level with a directory, of which `known` was listed before.
 pub fn reconcile(
     sidecar: &Sidecar,
     directory: &Path,
+    known: &mut Known,
     options: Options,
     progress: &mut Progress<'_>,
 ) -> Result<Report> {
@@ -74,7 +75,7 @@ pub fn reconcile(
     }
     let began_ns = now_ns();
     let threads = Threads::new(options.workers);
-    let Ok(walk) = walk(directory, &threads) else {
+    let Ok(walk) = walk(directory, &threads, known) else {
         let total = sidecar.read(ACTION, |connection| count(connection).map_err(fault(sidecar)))?;
         return Ok(Report { total, aborted: true, elapsed: started.elapsed(), ..Report::default() });
     };
@@ -88,7 +89,7 @@ pub fn reconcile(
     report.deleted = settle(sidecar, &work)?;
     report.aborted = progress(0, work.jobs.len()).is_break();
     if !report.aborted && !work.jobs.is_empty() {
-        let finished = fill::fill(sidecar, &work.jobs, &threads, look, progress)?;
+        let finished = fill::fill(sidecar, Some(directory), &work.jobs, &threads, look, progress)?;
         report.aborted = finished.is_break();
     }
     let is_changed = !work.jobs.is_empty() || report.deleted > 0;
@@ -104,7 +105,7 @@ pub fn refresh(sidecar: &Sidecar, found: &Found) -> Result<()> {
         sidecar.read(ACTION, |connection| fill::print_of(connection, &found.path).map_err(fault(sidecar)))?;
     let jobs = [Job { found: found.clone(), seen }];
     let threads = Threads::new(Some(1));
-    fill::fill(sidecar, &jobs, &threads, look, &mut |_, _| ControlFlow::Continue(())).map(drop)
+    fill::fill(sidecar, None, &jobs, &threads, look, &mut |_, _| ControlFlow::Continue(())).map(drop)
 }
 
 pub(super) const ACTION: &str = "reconcile";

@@ -88,6 +88,19 @@ impl Sidecar {
         }
     }
 
+    /// Changes how the connection that writes goes about it, between transactions.
+    pub fn configure(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        self.check_process(action)?;
+        let mut writer = lock(&self.writer);
+        self.follow(&mut writer, action)?;
+        let open = writer.as_ref().ok_or_else(|| self.closed(action))?;
+        work(&open.connection).map_err(|source| translate(&self.path, action, &source))
+    }
+
     /// Runs reads that see one state.
     pub fn read<R>(&self, action: &'static str, work: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
         self.check_process(action)?;

@@ -35,6 +35,15 @@ struct Event {
 }
 
 impl Event {
+    /// A damaged event is `verify`'s to report; the listing shows the ones that can be read.
+    fn of(key: &[u8], stored: &[u8]) -> Option<Self> {
+        let (agent, _) = parse_numbered(key, EVENT_MARK)?;
+        match codec::open(Table::Events.name(), key, stored) {
+            Ok(Stored::Object(body)) => Some(Self { agent: agent.to_owned(), body: body.into_owned() }),
+            _ => None,
+        }
+    }
+
     fn text(&self, field: &str) -> Option<&str> {
         msgpack::field(&self.body, field).and_then(msgpack::as_str)
     }
@@ -45,28 +54,44 @@ impl Event {
 }
 
 impl Tail {
-    /// Reads the end of the log; one row where nothing can be newer than the snapshots.
-    pub fn read(rows: &dyn Rows, is_hot: bool) -> Result<Self, Trouble> {
+    /// Reads the end of the log: one row where nothing can be newer than the snapshots, else the rows
+    /// behind `known`, the event that all snapshots that count have seen.
+    pub fn read(
+        rows: &dyn Rows,
+        is_hot: bool,
+        known: impl FnOnce() -> Result<Option<i64>, Trouble>,
+    ) -> Result<Self, Trouble> {
         let mut tail = Self { is_ahead: is_hot, ..Self::default() };
         rows.newest_events(&mut |rowid, key, stored| {
-            if tail.event_count == 0 {
-                tail.event_count = rowid;
-                tail.is_ahead |= codec::has_trailer(stored);
+            tail.event_count = rowid;
+            tail.is_ahead |= codec::has_trailer(stored);
+            if tail.is_ahead {
+                tail.events.extend(Event::of(key, stored));
             }
-            if !tail.is_ahead {
-                return ControlFlow::Break(());
-            }
-            // A damaged event is `verify`'s to report; the listing shows the ones that can be read.
-            if let (Some((agent, _)), Ok(Stored::Object(body))) =
-                (parse_numbered(key, EVENT_MARK), codec::open(Table::Events.name(), key, stored))
-            {
-                tail.events.push(Event { agent: agent.to_owned(), body: body.into_owned() });
-            }
-            if tail.events.len() == NEWEST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            ControlFlow::Break(())
         })?;
         let newest = tail.events.first().and_then(|event| msgpack::field(&event.body, "ts"));
         tail.newest_ts = newest.and_then(msgpack::as_f64);
+        if tail.is_ahead && tail.event_count > 0 {
+            let known = known()?.unwrap_or(i64::MIN);
+            let is_known = |event: &Event| event.number("event_id").is_some_and(|id| id <= known);
+            if !tail.events.first().is_some_and(is_known) {
+                tail.read_behind(rows, is_known)?;
+            }
+        }
         Ok(tail)
+    }
+
+    /// Reads the newest events up to one that is known.
+    fn read_behind(&mut self, rows: &dyn Rows, is_known: impl Fn(&Event) -> bool) -> Result<(), Trouble> {
+        let events = &mut self.events;
+        events.clear();
+        rows.newest_events(&mut |_, key, stored| {
+            let event = Event::of(key, stored);
+            let is_last = event.as_ref().is_some_and(&is_known);
+            events.extend(event);
+            if is_last || events.len() == NEWEST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
     }
 
     /// Adds to a snapshot's exchange what was said to and by an agent since.

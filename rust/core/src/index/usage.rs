@@ -40,7 +40,7 @@ pub fn directory_size(directory: &Path) -> u64 {
 /// What the sessions of a directory take on disk, under the peer's names. No session is opened.
 pub fn disk_usage(directory: &Path) -> Result<Value> {
     let walked = if directory.is_dir() {
-        walk::walk(directory, &Threads::new(Some(1)))?
+        walk::walk(directory, &Threads::new(Some(1)), &mut walk::Known::default())?
     } else {
         walk::Walk::default()
     };

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -14,6 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use super::name::{MIRROR, rank, stem};
 use super::read::Found;
 use super::threads::Threads;
+use crate::db::pages::Names as DirectoryTimes;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
 use crate::files::fingerprint::Fingerprint;
@@ -67,13 +69,36 @@ impl Sight {
 /// Begins the paths of what lies in the mirror.
 const PREFIX: &str = "mirror/";
 
+/// The names of a directory as they were listed last, which need not be read again for as long as its own
+/// times stand.
+#[derive(Debug, Default)]
+pub struct Known(Option<(DirectoryTimes, Arc<Names>)>);
+
+impl Known {
+    fn list(&mut self, directory: &Path) -> Result<(File, Arc<Names>)> {
+        let handle = open(directory)?;
+        let before = DirectoryTimes::of(&handle);
+        if let Some((times, names)) = &self.0
+            && before == Some(*times)
+        {
+            return Ok((handle, Arc::clone(names)));
+        }
+        let settled = before.filter(DirectoryTimes::are_settled);
+        let names = Arc::new(read(&handle, directory)?);
+        self.0 = settled.map(|times| (times, Arc::clone(&names)));
+        Ok((handle, names))
+    }
+}
+
 /// Looks at a directory and at `mirror` in it. An error when either cannot be listed: a directory
 /// that cannot be read is not an empty one.
-pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
-    let mut walk = look(directory, "", threads)?;
+pub fn walk(directory: &Path, threads: &Threads, known: &mut Known) -> Result<Walk> {
+    let (handle, names) = known.list(directory)?;
+    let mut walk = look((&handle, directory), "", &names, threads);
     let mirror = directory.join(MIRROR);
     if mirror.is_dir() {
-        let mut of_mirror = look(&mirror, PREFIX, threads)?;
+        let (handle, names) = list(&mirror)?;
+        let mut of_mirror = look((&handle, &mirror), PREFIX, &names, threads);
         let taken: HashSet<&str> = walk.found.iter().map(|found| found.path.as_str()).collect();
         for found in &mut of_mirror.found {
             found.is_shadowed = taken.contains(found.filename());
@@ -86,11 +111,23 @@ pub fn walk(directory: &Path, threads: &Threads) -> Result<Walk> {
     Ok(walk)
 }
 
+/// A session's name, and what its neighbours say of it.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    has_log: bool,
+    /// Whether there is neither a log nor a journal.
+    is_quiet: bool,
+    has_artifacts: bool,
+}
+
 /// What stands in one directory under names of sessions, and beside them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Names {
     /// In their order.
-    sessions: Vec<String>,
+    sessions: Vec<Named>,
+    /// Whether some of them may be versions of others.
+    has_versions: bool,
     logs: HashSet<OsString>,
     journals: HashSet<OsString>,
     artifacts: HashSet<OsString>,
@@ -107,56 +144,76 @@ impl Names {
         } else if bytes.ends_with(b".artifacts") {
             self.artifacts.insert(own(bytes));
         }
-        match std::str::from_utf8(bytes) {
-            Ok(name) if rank(name).is_some() => self.sessions.push(name.to_owned()),
+        match std::str::from_utf8(bytes).map(|name| (name, rank(name))) {
+            Ok((name, Some(rank))) => {
+                // Names without versions are one a session as it is.
+                self.has_versions |= rank != 1;
+                let name = name.to_owned();
+                self.sessions.push(Named { name, has_log: false, is_quiet: false, has_artifacts: false });
+            }
             Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => self.undecodable.push(own(bytes)),
             _ => {}
         }
     }
 
-    fn is_quiet(&self, name: &str) -> bool {
-        !self.logs.contains(OsStr::new(name)) && !self.journals.contains(OsStr::new(name))
-    }
-
-    fn has_artifacts(&self, name: &str) -> bool {
-        !self.artifacts.is_empty()
-            && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| self.artifacts.contains(own))
+    /// Puts the sessions in order and tells each what lies beside it.
+    fn settle(&mut self) {
+        self.sessions.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let [logs, journals, artifacts] =
+            [&mut self.logs, &mut self.journals, &mut self.artifacts].map(std::mem::take);
+        for session in &mut self.sessions {
+            let name = OsStr::new(&session.name);
+            session.has_log = logs.contains(name);
+            session.is_quiet = !session.has_log && !journals.contains(name);
+            session.has_artifacts = !artifacts.is_empty()
+                && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| artifacts.contains(own));
+        }
     }
 }
 
 fn list(directory: &Path) -> Result<(File, Names)> {
-    let fault = |source: io::Error| Error::io(directory, "list", &source);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let handle =
-        File::from(rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| fault(errno.into()))?);
-    let mut names = Names::default();
-    for entry in Dir::read_from(&handle).map_err(|errno| fault(errno.into()))? {
-        names.add(entry.map_err(|errno| fault(errno.into()))?.file_name().to_bytes());
-    }
-    names.sessions.sort_unstable();
+    let handle = open(directory)?;
+    let names = read(&handle, directory)?;
     Ok((handle, names))
 }
 
-fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
-    let (handle, names) = list(directory)?;
-    let one = |name: &String| -> Result<Sight, (String, String)> {
+fn open(directory: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty());
+    opened.map(File::from).map_err(|errno| Error::io(directory, "list", &errno.into()))
+}
+
+fn read(handle: &File, directory: &Path) -> Result<Names> {
+    let fault = |errno: rustix::io::Errno| Error::io(directory, "list", &errno.into());
+    let mut names = Names::default();
+    for entry in Dir::read_from(handle).map_err(fault)? {
+        names.add(entry.map_err(fault)?.file_name().to_bytes());
+    }
+    names.settle();
+    Ok(names)
+}
+
+fn look((handle, directory): (&File, &Path), prefix: &str, names: &Names, threads: &Threads) -> Walk {
+    let one = |named: &Named| -> Result<Sight, (String, String)> {
+        let name = &named.name;
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}{name}") };
-        match print_of(&handle, directory, name, &names) {
+        match print_of(handle, directory, named) {
             Ok((print, is_link)) => Ok(Sight {
                 path,
                 print,
                 is_shadowed: false,
                 // The log of a link lies beside what it leads to.
-                is_quiet: !is_link && names.is_quiet(name),
-                has_artifacts: names.has_artifacts(name),
+                is_quiet: !is_link && named.is_quiet,
+                has_artifacts: named.has_artifacts,
             }),
             Err(reason) => Err((path, reason)),
         }
     };
-    let pool = if names.sessions.len() > FEW { threads.pool() } else { None };
+    let sessions = &names.sessions;
+    let pool = if sessions.len() > FEW { threads.pool() } else { None };
     let looked: Vec<_> = match pool {
-        Some(pool) => pool.install(|| names.sessions.par_iter().with_min_len(64).map(one).collect()),
-        None => names.sessions.iter().map(one).collect(),
+        Some(pool) => pool.install(|| sessions.par_iter().with_min_len(64).map(one).collect()),
+        None => sessions.iter().map(one).collect(),
     };
     let mut walk = Walk { found: Vec::with_capacity(looked.len()), odd: Vec::new() };
     for sight in looked {
@@ -169,11 +226,10 @@ fn look(directory: &Path, prefix: &str, threads: &Threads) -> Result<Walk> {
     for name in &names.undecodable {
         walk.odd.push((format!("{prefix}{}", name.to_string_lossy()), "its name is not UTF-8".to_owned()));
     }
-    // Names without versions are one a session as it is.
-    if walk.found.iter().any(|sight| rank(&sight.path) != Some(1)) {
+    if names.has_versions {
         keep_highest(&mut walk.found);
     }
-    Ok(walk)
+    walk
 }
 
 /// Leaves the highest version of each session.
@@ -196,14 +252,10 @@ fn keep_highest(found: &mut Vec<Sight>) {
 
 /// The fingerprint of a regular file and whether a link led to it; the reason where it is none, empty
 /// where it has gone meanwhile.
-fn print_of(
-    handle: &File,
-    directory: &Path,
-    name: &str,
-    names: &Names,
-) -> Result<(Fingerprint, bool), String> {
+fn print_of(handle: &File, directory: &Path, named: &Named) -> Result<(Fingerprint, bool), String> {
+    let name = named.name.as_str();
     // The log comes first, as `Fingerprint::of` has it.
-    let wal = if names.logs.contains(OsStr::new(name)) {
+    let wal = if named.has_log {
         match rustix::fs::statat(handle, format!("{name}-wal"), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => (found.st_size > 0).then(|| times_and_size(&found)),
             Err(rustix::io::Errno::NOENT) => None,

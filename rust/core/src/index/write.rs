@@ -2,6 +2,7 @@
 //! is written in one transaction, so that none of them is ever alone.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::xxh3_64;
@@ -59,6 +60,8 @@ pub fn id_hash(id: &str) -> i64 {
 #[derive(Default)]
 pub struct Texts {
     waiting: Vec<Text>,
+    /// How many entries of each status, kind and node no trigger has counted.
+    uncounted: BTreeMap<[String; 3], i64>,
 }
 
 struct Text {
@@ -74,6 +77,11 @@ struct Text {
 impl Texts {
     /// Writes what waits; no other row of the transaction may follow.
     pub fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        const COUNT: &str = "INSERT INTO amber_count (status, type, node, n) VALUES (?1, ?2, ?3, ?4) \
+                             ON CONFLICT(status, type, node) DO UPDATE SET n = n + excluded.n";
+        for ([status, kind, node], count) in &self.uncounted {
+            connection.prepare_cached(COUNT)?.execute((status, kind, node, count))?;
+        }
         for text in &self.waiting {
             put_peer_text(connection, &text.ready.entry, text.peer, text.is_fresh)?;
         }
@@ -86,7 +94,7 @@ impl Texts {
 
 /// Writes the rows of an entry, those of the text indexes when `texts` are written; `print` is the
 /// state of the file that it was read from. Where all tables were begun by this scan, which `is_fresh`
-/// says, nothing is looked up.
+/// says, nothing is looked up, and triggers are taken to be off.
 pub fn put(
     connection: &Connection,
     ready: Ready,
@@ -110,7 +118,10 @@ pub fn put(
     connection.prepare_cached(if is_fresh { FRESH } else { PUT })?.execute((key, value))?;
     let ours = put_private(connection, entry, is_fresh)?;
     put_file(connection, &entry.extra.path, print, Some(ours.0), None)?;
-    if !is_fresh {
+    if is_fresh {
+        let counted = [&entry.status, &entry.config_type, &entry.node_id].map(String::clone);
+        *texts.uncounted.entry(counted).or_default() += 1;
+    } else {
         if entry.extra.path != entry.filename {
             // Where the file was taken to lie before it was read.
             connection
@@ -322,7 +333,7 @@ fn put_peer_text(
     // The second looks for a row to replace, which costs as much as the rest.
     const FRESH: &str = insert!("INSERT");
     const INSERT: &str = insert!("INSERT OR REPLACE");
-    let columns = entry.search_columns();
+    let columns = entry.peer_columns();
     if !is_new {
         let mut update = connection.prepare_cached(UPDATE)?;
         if bind_all(&mut update, &columns, &[rowid])? > 0 {
@@ -398,6 +409,11 @@ fn put_private(connection: &Connection, entry: &Entry, is_new: bool) -> rusqlite
         add.execute((id, i64::try_from(place).unwrap_or(i64::MAX), name))?;
     }
     Ok((id, known.is_none()))
+}
+
+/// Puts the parts that many entries have left of our text index into one, which is searched quickest.
+pub fn merge_words(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("INSERT INTO amber_search (amber_search) VALUES ('optimize')", []).map(drop)
 }
 
 /// Writes the words of an entry.

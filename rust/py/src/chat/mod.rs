@@ -10,12 +10,14 @@ mod scan;
 mod transcript;
 mod value;
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use amberlog_core::chat::{Change, Document, Home, Keeping, Name, Options, Store};
 use amberlog_core::codec::json::Json;
 use amberlog_core::{Error, Result};
+use pyo3::exceptions::{PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -30,9 +32,35 @@ pub(crate) struct PyChatStore {
     store: Store,
 }
 
+/// A session's id as Python gives it; one that is no Unicode is refused by its name.
+struct SessionId(String);
+
+impl<'py> FromPyObject<'_, 'py> for SessionId {
+    type Error = PyErr;
+
+    fn extract(id: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let refuse = |error: PyErr| {
+            if error.is_instance_of::<PyUnicodeEncodeError>(id.py()) {
+                PyValueError::new_err("session_id: text with a lone surrogate, which is no Unicode")
+            } else {
+                error
+            }
+        };
+        id.extract::<String>().map(Self).map_err(refuse)
+    }
+}
+
+impl Deref for SessionId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The name of a session: the stem of its file as Python's tables of letters have it.
 fn name(py: Python<'_>, session_id: &Bound<'_, PyAny>) -> PyResult<Name> {
-    let id: String = session_id.extract()?;
+    let SessionId(id) = session_id.extract()?;
     let mut stem = String::with_capacity(id.len());
     for c in id.chars() {
         let stays = match c {

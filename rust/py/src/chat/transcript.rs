@@ -9,7 +9,7 @@ use amberlog_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use super::{edits, mutated, seconds, value};
+use super::{SessionId, edits, mutated, seconds, value};
 use crate::error::Raise;
 
 /// The sessions of one database.
@@ -38,7 +38,7 @@ impl PyTranscriptStore {
     fn edit(
         &self,
         py: Python<'_>,
-        session_id: &str,
+        session_id: SessionId,
         edits: Vec<Bound<'_, PyTuple>>,
         now: f64,
         timeout_s: f64,
@@ -53,7 +53,7 @@ impl PyTranscriptStore {
             }
             Ok(is_changed)
         };
-        py.detach(|| self.store.change(session_id, change, apply)).or_raise(py)
+        py.detach(|| self.store.change(&session_id, change, apply)).or_raise(py)
     }
 
     #[pyo3(signature = (session_id, mutate, *, now, timeout_s, policy=None, only_new=false, keep_time=false))]
@@ -61,7 +61,7 @@ impl PyTranscriptStore {
     fn change(
         &self,
         py: Python<'_>,
-        session_id: &str,
+        session_id: SessionId,
         mutate: Py<PyAny>,
         now: f64,
         timeout_s: f64,
@@ -72,7 +72,7 @@ impl PyTranscriptStore {
         let change = Change { only_new, keep_time, ..change_of(now, timeout_s, policy)? };
         let mut raised: Option<PyErr> = None;
         let written = py.detach(|| {
-            self.store.change(session_id, change, |document| {
+            self.store.change(&session_id, change, |document| {
                 match Python::attach(|py| mutated(py, &mutate, document)) {
                     Ok(Some(value)) => {
                         *document = value;
@@ -92,8 +92,8 @@ impl PyTranscriptStore {
         }
     }
 
-    fn document<'py>(&self, py: Python<'py>, session_id: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let bytes = py.detach(|| self.store.view(session_id, |found| found.map(Document::to_bytes)));
+    fn document<'py>(&self, py: Python<'py>, session_id: SessionId) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let bytes = py.detach(|| self.store.view(&session_id, |found| found.map(Document::to_bytes)));
         bytes.or_raise(py)?.map(|bytes| value::object(py, &bytes)).transpose()
     }
 
@@ -102,14 +102,14 @@ impl PyTranscriptStore {
     fn documents<'py>(
         &self,
         py: Python<'py>,
-        session_id: Option<&str>,
+        session_id: Option<SessionId>,
         now: f64,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         // Nothing of a database depends on how young it is.
         let _ = now;
         let found = py.detach(|| match session_id {
             None => self.store.documents(),
-            Some(id) => match self.store.document(id)? {
+            Some(id) => match self.store.document(&id)? {
                 Some(document) => self.store.relatives(&document),
                 None => Ok(Vec::new()),
             },
@@ -121,50 +121,50 @@ impl PyTranscriptStore {
     fn chat_history<'py>(
         &self,
         py: Python<'py>,
-        session_id: &str,
+        session_id: SessionId,
         max_messages: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.read(py, session_id, |document| document.chat_history(max_messages))
+        self.read(py, &session_id, |document| document.chat_history(max_messages))
     }
 
     #[pyo3(signature = (session_id, max_messages, *, with_archive))]
     fn working_history<'py>(
         &self,
         py: Python<'py>,
-        session_id: &str,
+        session_id: SessionId,
         max_messages: Option<i64>,
         with_archive: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.read(py, session_id, |document| document.working_history(max_messages, with_archive))
+        self.read(py, &session_id, |document| document.working_history(max_messages, with_archive))
     }
 
     fn window<'py>(
         &self,
         py: Python<'py>,
-        session_id: &str,
+        session_id: SessionId,
         around: Option<i64>,
         window: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.read(py, session_id, |document| Store::window(document, around, window))
+        self.read(py, &session_id, |document| Store::window(document, around, window))
     }
 
-    fn path(&self, session_id: &str) -> String {
-        let _ = session_id;
+    fn path(&self, session_id: SessionId) -> String {
+        drop(session_id);
         self.store.path().to_string_lossy().into_owned()
     }
 
-    fn exists(&self, py: Python<'_>, session_id: &str) -> PyResult<bool> {
-        py.detach(|| self.store.exists(session_id)).or_raise(py)
+    fn exists(&self, py: Python<'_>, session_id: SessionId) -> PyResult<bool> {
+        py.detach(|| self.store.exists(&session_id)).or_raise(py)
     }
 
     #[pyo3(signature = (session_id, *, timeout_s))]
-    fn delete(&self, py: Python<'_>, session_id: &str, timeout_s: f64) -> PyResult<bool> {
-        py.detach(|| self.store.delete(session_id, seconds(timeout_s))).or_raise(py)
+    fn delete(&self, py: Python<'_>, session_id: SessionId, timeout_s: f64) -> PyResult<bool> {
+        py.detach(|| self.store.delete(&session_id, seconds(timeout_s))).or_raise(py)
     }
 
     #[pyo3(signature = (session_id=None))]
-    fn forget(&self, py: Python<'_>, session_id: Option<&str>) -> PyResult<()> {
-        py.detach(|| self.store.forget(session_id)).or_raise(py)
+    fn forget(&self, py: Python<'_>, session_id: Option<SessionId>) -> PyResult<()> {
+        py.detach(|| self.store.forget(session_id.as_deref())).or_raise(py)
     }
 
     /// What SQLite finds wrong with the database, one line a fault.

@@ -1,6 +1,5 @@
 //! The open index: a connection that writes, and one that reads meanwhile.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -11,6 +10,7 @@ use crate::db::fault::translate;
 use crate::db::registry::{self, Lease};
 use crate::db::{chat_index, ffi, fork, open};
 use crate::error::{Error, Result};
+use crate::files::corrupt;
 
 /// Where an index lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,11 +120,7 @@ impl Disk {
         for (at, file) in crate::db::sidecar::companions(path).enumerate() {
             let failed = |error: std::io::Error| Error::io(&file, "put aside", &error);
             let done = if at == 0 {
-                let mut aside = OsString::from(path);
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-                let moment = (now * 1e3) as u64;
-                aside.push(format!(".corrupt-{moment}"));
-                std::fs::rename(&file, aside)
+                corrupt::free_name(&file, now).and_then(|aside| std::fs::rename(&file, aside))
             } else {
                 std::fs::remove_file(&file)
             };

@@ -11,12 +11,15 @@ mod node;
 mod record;
 mod schema;
 mod source;
+mod still;
 mod tree;
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use record::Column;
+pub use still::{Names, Still};
 
 use ddl::Layout;
 use schema::{Schema, Table};
@@ -78,6 +81,12 @@ impl Pages {
     /// there is one is asked in [`Pages::finish`] only, where it counts.
     pub fn open_quiet(path: &Path) -> Result<Self, PageFault> {
         Self::of(Source::open(path, true)?)
+    }
+
+    /// The same, of a file in a directory that stands still and in which it is at rest: as long as
+    /// that holds, nothing is asked by name. The caller has registered its inode `id`.
+    pub fn open_within(still: &Arc<Still>, path: &Path, id: (u64, u64)) -> Result<Self, PageFault> {
+        Self::of(Source::within(still, path, id)?)
     }
 
     /// The same as [`Pages::open`], of a file that may have been changed within the present tick of the clock: whoever

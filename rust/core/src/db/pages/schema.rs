@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::PageFault;
 use super::ddl::Layout;
+use super::header;
 use super::record::{Column, columns};
 use super::source::Source;
 use super::tree::Walk;
@@ -15,7 +16,7 @@ use super::tree::Walk;
 const ROOT: u32 = 1;
 
 /// So many schemas are kept: those of the programs and versions that wrote a directory's files.
-const KEPT: usize = 4;
+const KEPT: usize = 16;
 /// The longest schema that is read; one of a bundle has some 3 KiB.
 const LONGEST: usize = 1 << 20;
 /// The longest schema that is kept.
@@ -28,9 +29,46 @@ pub(super) struct Schema {
 }
 
 thread_local! {
-    /// The schemas that were read last, by the rows that say them: most files of a directory have
-    /// the same, to the byte.
-    static READ: RefCell<VecDeque<(Rows, Arc<Vec<Table>>)>> = const { RefCell::new(VecDeque::new()) };
+    /// The schemas that were read last: most files of a directory have the same, to the byte.
+    static READ: RefCell<VecDeque<Known>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A schema that was read, by what says it.
+struct Known {
+    leaves: Option<Leaves>,
+    rows: Rows,
+    tables: Arc<Vec<Table>>,
+}
+
+/// The pages of a schema's b-tree, where that is a root and leaves without long rows.
+struct Leaves {
+    usable: usize,
+    /// The first page behind the file's header, which leads to the others.
+    root: Vec<u8>,
+    others: Vec<(u32, Vec<u8>)>,
+}
+
+impl Leaves {
+    fn read(source: &Source) -> Result<Option<Self>, PageFault> {
+        let root = source.page(ROOT)?;
+        let Some(own) = root.get(header::LENGTH..) else { return Ok(None) };
+        let mut found = Self { usable: source.header().usable, root: own.to_vec(), others: Vec::new() };
+        let Some(children) = Walk::tables(source).leaves(ROOT)? else { return Ok(None) };
+        for number in children {
+            found.others.push((number, source.page(number)?.to_vec()));
+        }
+        Ok(Some(found))
+    }
+
+    /// Whether a file has these very pages.
+    fn are_of(&self, source: &Source) -> bool {
+        let is_page = |number, from: usize, bytes: &[u8]| {
+            source.page(number).is_ok_and(|page| page.get(from..) == Some(bytes))
+        };
+        self.usable == source.header().usable
+            && is_page(ROOT, header::LENGTH, &self.root)
+            && self.others.iter().all(|(number, bytes)| is_page(*number, 0, bytes))
+    }
 }
 
 /// The rows of a schema: their bytes, one behind the other, and where each one ends.
@@ -75,20 +113,28 @@ pub(super) struct Table {
 
 impl Schema {
     pub fn read(source: &Source) -> Result<Self, PageFault> {
+        let same = |known: &Known| known.leaves.as_ref().is_some_and(|leaves| leaves.are_of(source));
+        let find = |same: &dyn Fn(&Known) -> bool| {
+            READ.with_borrow(|kept| {
+                kept.iter().find(|known| same(known)).map(|known| Arc::clone(&known.tables))
+            })
+        };
+        if let Some(tables) = find(&same) {
+            return Ok(Self { tables });
+        }
         let rows = Rows::read(source)?;
-        let known = READ.with_borrow(|kept| {
-            kept.iter().find(|(known, _)| *known == rows).map(|(_, tables)| Arc::clone(tables))
-        });
+        let known = find(&|known| known.rows == rows);
         if let Some(tables) = known {
             return Ok(Self { tables });
         }
         let tables = Arc::new(tables_of(&rows)?);
         if rows.bytes.len() <= LONGEST_KEPT {
+            let leaves = Leaves::read(source)?;
             READ.with_borrow_mut(|kept| {
                 if kept.len() == KEPT {
                     kept.pop_front();
                 }
-                kept.push_back((rows, Arc::clone(&tables)));
+                kept.push_back(Known { leaves, rows, tables: Arc::clone(&tables) });
             });
         }
         Ok(Self { tables })

@@ -10,10 +10,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::PageFault;
 use super::header::{self, Header};
+use super::still::{Still, last_tick};
+use crate::db::registry;
 
 /// Pages kept: the way from a root to a leaf of two trees.
 const CACHED: usize = 8;
@@ -28,6 +30,8 @@ pub(super) struct Source {
     /// The name of the file itself: SQLite puts its log beside that, not beside a link to it.
     path: PathBuf,
     before: Print,
+    /// The directory, where it was seen to stand still and the file to be at rest in it.
+    still: Option<Arc<Still>>,
     header: Header,
     /// The beginning of the file.
     start: Arc<Vec<u8>>,
@@ -88,6 +92,20 @@ impl Print {
         }
     }
 
+    /// The same of an open file, for less than what [`File::metadata`] takes.
+    fn of_open(file: &File) -> Result<(Self, FileType), PageFault> {
+        let found = rustix::fs::fstat(file).map_err(io::Error::from)?;
+        // The fields have other widths on other systems.
+        let rest = |part| i64::try_from(part).unwrap_or(0);
+        let print = Self {
+            id: (found.st_dev, found.st_ino),
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            mtime: (found.st_mtime, rest(found.st_mtime_nsec)),
+            ctime: (found.st_ctime, rest(found.st_ctime_nsec)),
+        };
+        Ok((print, FileType::from_raw_mode(found.st_mode)))
+    }
+
     /// Whether any later write must bear a later time. Many kernels stamp files with the time of
     /// the last tick, so that a write in the tick of the look is not to be told from one before.
     fn is_settled(&self) -> bool {
@@ -95,22 +113,6 @@ impl Print {
         // A time further ahead comes from a clock that was set back, and will not be met again.
         self.ctime < (seconds, nanoseconds) || self.ctime > (seconds.saturating_add(1), nanoseconds)
     }
-}
-
-#[cfg(target_os = "linux")]
-fn last_tick() -> (i64, i64) {
-    // The very clock that file times are taken from.
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    (now.tv_sec, now.tv_nsec)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn last_tick() -> (i64, i64) {
-    use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let tick = now.saturating_sub(Duration::from_millis(20));
-    (i64::try_from(tick.as_secs()).unwrap_or(i64::MAX), i64::from(tick.subsec_nanos()))
 }
 
 impl Source {
@@ -133,6 +135,35 @@ impl Source {
         if !is_quiet && !is_at_rest(&path)? {
             return Err(PageFault::unsupported("a write-ahead log or a journal with content"));
         }
+        Self::begin(file, path, before, None)
+    }
+
+    /// The same as [`Source::open`], of a file whose inode the caller knows and has registered, and
+    /// which is at rest for as long as its directory stands still.
+    pub fn within(still: &Arc<Still>, path: &Path, id: (u64, u64)) -> Result<Self, PageFault> {
+        let name = path.file_name().ok_or_else(|| PageFault::unsupported("a path without a name"))?;
+        let file = rustix::fs::openat(still.handle(), name, READ, Mode::empty()).map(File::from);
+        let file = file.map_err(io::Error::from)?;
+        let (before, kind) = Print::of_open(&file)?;
+        if before.id != id {
+            // Closing a file that nobody has registered could drop the locks of a store that has it
+            // open: rather than that, its descriptor stays.
+            match registry::open_reader_of(before.id) {
+                Some(reading) => drop((file, reading)),
+                None => std::mem::forget(file),
+            }
+            return Err(PageFault::Changed);
+        }
+        if kind != FileType::RegularFile {
+            return Err(PageFault::unsupported("not a regular file"));
+        }
+        if !before.is_settled() {
+            return Err(PageFault::Changed);
+        }
+        Self::begin(file, path.to_owned(), before, Some(Arc::clone(still)))
+    }
+
+    fn begin(file: File, path: PathBuf, before: Print, still: Option<Arc<Still>>) -> Result<Self, PageFault> {
         let mut start = SPARE.take();
         start.resize(usize::try_from(before.size).map_or(AHEAD, |size| size.min(AHEAD)), 0);
         read_exact(&file, &mut start, 0)?;
@@ -140,7 +171,7 @@ impl Source {
             return Err(PageFault::unsupported("a file without pages"));
         };
         let header = Header::parse(bytes, before.size)?;
-        Ok(Self { file, path, before, header, start: Arc::new(start), cache: RefCell::default() })
+        Ok(Self { file, path, before, still, header, start: Arc::new(start), cache: RefCell::default() })
     }
 
     pub fn file_id(&self) -> (u64, u64) {
@@ -153,6 +184,11 @@ impl Source {
 
     /// Whether the file stood still since it was opened, and was the whole database.
     pub fn finish(&self) -> Result<(), PageFault> {
+        // No log was made and no name given to another file.
+        if self.still.as_ref().is_some_and(|still| still.holds()) {
+            let is_same = Print::of_open(&self.file)?.0 == self.before;
+            return if is_same { Ok(()) } else { Err(PageFault::Changed) };
+        }
         // In this order: without a log the file is the whole database at this moment, and it is what
         // was read if it is now as it was before that.
         if !is_at_rest(&self.path)? {
@@ -237,10 +273,15 @@ fn open_file(path: &Path) -> Result<(File, PathBuf), PageFault> {
     }
 }
 
+/// NONBLOCK, lest a pipe of that name be waited for.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
 fn open_itself(path: &Path) -> Result<File, rustix::io::Errno> {
-    // NONBLOCK, lest a pipe of that name be waited for.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+    rustix::fs::open(path, READ, Mode::empty()).map(File::from)
 }
 
 /// Whether the main file is the whole database.

@@ -110,6 +110,35 @@ impl<'s> Walk<'s> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Returns the leaves below the root of a table; `None` where the tree is deeper or a row goes on
+    /// in other pages.
+    pub fn leaves(&mut self, root: u32) -> Result<Option<Vec<u32>>, PageFault> {
+        let top = self.node(root, 0)?;
+        let mut found = Vec::new();
+        if !top.is_leaf {
+            for index in 0..=top.cells {
+                found.push(top.child(index)?);
+            }
+        }
+        let is_short = |node: &Node| -> Result<bool, PageFault> {
+            for index in 0..node.cells {
+                if !node.is_leaf || node.cell(index)?.overflow != 0 {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        if top.is_leaf && !is_short(&top)? {
+            return Ok(None);
+        }
+        for number in &found {
+            if !is_short(&self.node(*number, 1)?)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(found))
+    }
+
     /// Returns the payload of one row of a table.
     pub fn seek<'b>(
         &mut self,
