@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -41,12 +40,14 @@ def test_a_reindex_that_is_interrupted_keeps_what_is_done_and_goes_on_later(
     for number in range(1, COUNT):
         (tmp_path / f"s{number:04d}.kohakutr").hardlink_to(first)
     SessionIndex.open(tmp_path).close()
-    command = [sys.executable, "-m", "amberlog", "reindex", "--workers", "2", "--dir", str(tmp_path)]
+    command = [sys.executable, "-m", "amberlog", "reindex", "--workers", "2"]
 
     with closing(sqlite3.connect(tmp_path / SIDECAR, isolation_level=None)) as other:
         # The first transaction waits for this one, so that the signal comes before its end.
         other.execute("BEGIN IMMEDIATE")
-        child = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [*command, "--dir", str(tmp_path)], env=environment(), stderr=subprocess.PIPE
+        )
         has_begun = comes_true(lambda: is_reading(child))
         child.send_signal(signal.SIGINT)
         other.execute("ROLLBACK")
@@ -104,9 +105,15 @@ def test_pages_of_a_search_for_a_common_word_are_those_of_a_plain_sort(
     wanted.sort(key=lambda session: session[column], reverse=order == "desc")
     names = [session["filename"] for session in wanted]
 
-    def page(**place: object) -> tuple[int, list[object], str | None]:
+    def page(cursor: str | None = None, offset: int = 0) -> tuple[int, list[object], str | None]:
         listed = index.list(
-            search="common", sort=sort, order=order, config_type=config_type, limit=97, **place
+            search="common",
+            sort=sort,
+            order=order,
+            config_type=config_type,
+            limit=97,
+            offset=offset,
+            cursor=cursor,
         )
         return listed.total, [row["filename"] for row in listed.rows], listed.next_cursor
 
@@ -114,7 +121,7 @@ def test_pages_of_a_search_for_a_common_word_are_those_of_a_plain_sort(
     total, rows, cursor = page()
     paged += rows
     while cursor is not None:
-        _, rows, cursor = page(cursor=cursor)
+        _, rows, cursor = page(cursor)
         paged += rows
 
     assert total == len(names)
