@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog import SessionIndex
+from amberlog import SessionIndex, SessionStore
 from amberlog.cli import main
+from amberlog.index import reconcile
 from support.children import TIMEOUT_S, environment
-from support.sessions import SIDECAR, record
+from support.sessions import SIDECAR, record, say
 from support.waiting import comes_true
 
 if TYPE_CHECKING:
@@ -63,6 +64,24 @@ def test_a_reindex_that_is_interrupted_keeps_what_is_done_and_goes_on_later(
     assert json.loads(capsys.readouterr().out)["total"] == COUNT
     with SessionIndex.open(tmp_path) as index:
         assert index.count() == index.list(search="what was said").total == COUNT
+
+
+def test_a_session_that_is_written_among_many_at_rest_is_listed_as_it_is(tmp_path: Path) -> None:
+    first = record(tmp_path / "s0000.kohakutr", "what was said")
+    for number in range(1, 400):
+        (tmp_path / f"s{number:04d}.kohakutr").hardlink_to(first)
+
+    with SessionStore(tmp_path / "live.kohakutr") as store, SessionIndex.open(tmp_path) as index:
+        store.init_meta("live", "agent", "/c", "/w", ["alice"])
+        say(store, "a walrus")
+        reports = [reconcile(index, tmp_path)]
+        before = [row["last_user"] for row in index.list(search="walrus").rows]
+        say(store, "a narwhal")
+        reports += [reconcile(index, tmp_path), reconcile(index, tmp_path, full=True)]
+        after = [row["last_user"] for row in index.list(search="narwhal").rows]
+
+    assert [(report.total, report.unreadable) for report in reports] == [(401, ())] * 3
+    assert (before, after) == (["a walrus"], ["a narwhal"])
 
 
 SESSIONS = [
