@@ -212,7 +212,7 @@ def test_a_checkpoint_of_turns_that_were_taken_back_goes_with_them(
     assert store.revert_to_message("s", 3)
 
     assert [message["content"] for message in store.get_working_history("s")] == turns(4)
-    with pytest.raises(ValueError, match="message_index: 99 .* 0 to 3"):
+    with pytest.raises(ValueError, match="message_index: 99, where the window has 0 to 3"):
         store.revert_to_message("s", 99)
     assert said(store, "s") == turns(4)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from amberlog import SessionIndex
+from amberlog import SessionIndex, SessionStore
 from amberlog.cli import main
+from amberlog.index import reconcile
 from support.children import TIMEOUT_S, environment
-from support.sessions import SIDECAR, record
+from support.sessions import SIDECAR, record, say
 from support.waiting import comes_true
 
 if TYPE_CHECKING:
@@ -41,12 +41,14 @@ def test_a_reindex_that_is_interrupted_keeps_what_is_done_and_goes_on_later(
     for number in range(1, COUNT):
         (tmp_path / f"s{number:04d}.kohakutr").hardlink_to(first)
     SessionIndex.open(tmp_path).close()
-    command = [sys.executable, "-m", "amberlog", "reindex", "--workers", "2", "--dir", str(tmp_path)]
+    command = [sys.executable, "-m", "amberlog", "reindex", "--workers", "2"]
 
     with closing(sqlite3.connect(tmp_path / SIDECAR, isolation_level=None)) as other:
         # The first transaction waits for this one, so that the signal comes before its end.
         other.execute("BEGIN IMMEDIATE")
-        child = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [*command, "--dir", str(tmp_path)], env=environment(), stderr=subprocess.PIPE
+        )
         has_begun = comes_true(lambda: is_reading(child))
         child.send_signal(signal.SIGINT)
         other.execute("ROLLBACK")
@@ -62,6 +64,24 @@ def test_a_reindex_that_is_interrupted_keeps_what_is_done_and_goes_on_later(
     assert json.loads(capsys.readouterr().out)["total"] == COUNT
     with SessionIndex.open(tmp_path) as index:
         assert index.count() == index.list(search="what was said").total == COUNT
+
+
+def test_a_session_that_is_written_among_many_at_rest_is_listed_as_it_is(tmp_path: Path) -> None:
+    first = record(tmp_path / "s0000.kohakutr", "what was said")
+    for number in range(1, 400):
+        (tmp_path / f"s{number:04d}.kohakutr").hardlink_to(first)
+
+    with SessionStore(tmp_path / "live.kohakutr") as store, SessionIndex.open(tmp_path) as index:
+        store.init_meta("live", "agent", "/c", "/w", ["alice"])
+        say(store, "a walrus")
+        reports = [reconcile(index, tmp_path)]
+        before = [row["last_user"] for row in index.list(search="walrus").rows]
+        say(store, "a narwhal")
+        reports += [reconcile(index, tmp_path), reconcile(index, tmp_path, full=True)]
+        after = [row["last_user"] for row in index.list(search="narwhal").rows]
+
+    assert [(report.total, report.unreadable) for report in reports] == [(401, ())] * 3
+    assert (before, after) == (["a walrus"], ["a narwhal"])
 
 
 SESSIONS = [
@@ -104,9 +124,15 @@ def test_pages_of_a_search_for_a_common_word_are_those_of_a_plain_sort(
     wanted.sort(key=lambda session: session[column], reverse=order == "desc")
     names = [session["filename"] for session in wanted]
 
-    def page(**place: object) -> tuple[int, list[object], str | None]:
+    def page(cursor: str | None = None, offset: int = 0) -> tuple[int, list[object], str | None]:
         listed = index.list(
-            search="common", sort=sort, order=order, config_type=config_type, limit=97, **place
+            search="common",
+            sort=sort,
+            order=order,
+            config_type=config_type,
+            limit=97,
+            offset=offset,
+            cursor=cursor,
         )
         return listed.total, [row["filename"] for row in listed.rows], listed.next_cursor
 
@@ -114,7 +140,7 @@ def test_pages_of_a_search_for_a_common_word_are_those_of_a_plain_sort(
     total, rows, cursor = page()
     paged += rows
     while cursor is not None:
-        _, rows, cursor = page(cursor=cursor)
+        _, rows, cursor = page(cursor)
         paged += rows
 
     assert total == len(names)

@@ -285,8 +285,8 @@ class HierarchicalSessionStore(DefaultSessionStore):
             message_index: The place of the message in the window.
 
         Returns:
-            `True`. `False`, and nothing has changed, only where the store is not strict and there is no
-            such message.
+            `True`. `False`, and nothing has changed, only where the store is not strict and there
+            is no such message.
 
         Raises:
             ValueError: There is no such message; it says which there are. Nothing has changed.
@@ -294,8 +294,8 @@ class HierarchicalSessionStore(DefaultSessionStore):
         reverted = self._change(session_id, ("revert_to_message", message_index))
         if not reverted and self.strict:
             count = len(self.get_extended_session(session_id).messages)
-            there = f"0 to {count - 1}" if count else "no messages"
-            raise ValueError(f"message_index: {message_index} is not in the window, which has {there}")
+            there = f"has 0 to {count - 1}" if count else "is empty"
+            raise ValueError(f"message_index: {message_index}, where the window {there}")
         return reverted
 
     def share_session(self, session_id: str) -> bool:
