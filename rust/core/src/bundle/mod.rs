@@ -4,6 +4,7 @@ mod agents;
 mod append;
 mod attach;
 mod backup;
+mod blocks;
 mod branches;
 mod compaction;
 mod create;
@@ -31,6 +32,7 @@ mod working;
 
 pub use self::agents::SubagentRun;
 pub use self::append::Appended;
+pub use self::blocks::cut_log;
 pub use self::compaction::Compaction;
 pub use self::create::stated_version;
 pub use self::delete::delete;

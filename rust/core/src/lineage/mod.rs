@@ -35,7 +35,7 @@ pub use checkpoint::{Checkpoint, Continued, rewrites, tells};
 pub use choices::{BranchChoice, TurnChoices, project_branch_metadata};
 pub use compaction::Rule;
 pub use cover::{compact_covered_event_ids, compact_rules};
-pub use dedupe::dedupe_adjacent;
+pub use dedupe::{dedupe_adjacent, repeats};
 pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, collect_user_groups};
 pub use highest::Highest;
 pub use log::{Log, select_live_event_ids};

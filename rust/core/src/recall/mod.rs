@@ -1,5 +1,6 @@
 //! What it takes to find text again: its words, and the queries that ask for them.
 
+pub mod blocks;
 mod chars;
 pub mod common;
 pub mod embed;
