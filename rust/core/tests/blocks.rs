@@ -1,6 +1,10 @@
 //! Blocks cut from real logs, beside those that the peer's memory search cuts.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot read its fixture has failed"
+)]
 
 mod expected;
 
