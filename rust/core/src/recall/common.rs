@@ -8,7 +8,7 @@ use super::query::{Query, Term, expression};
 /// A term in more than one of so many blocks is common.
 const COMMON_SHARE: u64 = 10;
 /// So few matches are scored at no cost that one could feel, whatever share of the blocks they are.
-const ALWAYS_AFFORDABLE: u64 = 256;
+const ALWAYS_AFFORDABLE: u64 = 1024;
 /// A term in more blocks than this is common however many there are, or cost would grow with the index.
 const NEVER_AFFORDABLE: u64 = 8192;
 /// Commoner terms join the rarest one while all of them together match at most so many times as much
