@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from amberlog._core import Bundle
+from amberlog._core import BlockHit, Bundle
 from amberlog.errors import SessionClosedError
 
 if TYPE_CHECKING:
@@ -362,6 +362,47 @@ class NullBundle:
         del query, k, agent, types
         self._check()
         return []
+
+    def memory_index(self, agent: str | None = None) -> int:
+        """Returns 0."""
+        del agent
+        self._check()
+        return 0
+
+    def memory_give(self, agent: str, start: int, events: list[dict[str, object]]) -> None:
+        """Does nothing."""
+        del agent, start, events
+        self._check()
+
+    def memory_find(  # noqa: PLR0913  # as the bundle's
+        self,
+        query: str,
+        mode: str,
+        k: int,
+        *,
+        agent: str | None = None,
+        kinds: list[str] | None = None,
+        tool: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        turns: tuple[int | None, int | None] | None = None,
+        all_branches: bool = False,
+    ) -> list[BlockHit]:
+        """Returns no hits."""
+        del query, mode, k, agent, kinds, tool, since, until, turns, all_branches
+        self._check()
+        return []
+
+    def memory_block(self, block_id: str) -> BlockHit | None:
+        """Returns None."""
+        del block_id
+        self._check()
+        return None
+
+    def memory_stats(self) -> dict[str, int]:
+        """Returns zeros."""
+        self._check()
+        return {"blocks": 0, "left": 0, "all": 0}
 
     def flush(self) -> None:
         """Does nothing."""

@@ -15,7 +15,7 @@ pub fn dedupe_adjacent(mut events: Vec<Value>) -> Vec<Value> {
 }
 
 /// Returns whether an event says only what the one before it said.
-pub(super) fn repeats(event: &Value, previous: &Value) -> bool {
+pub fn repeats(event: &Value, previous: &Value) -> bool {
     match (event, previous) {
         // Neighbours mostly differ in type, while their parent paths, which are long, mostly do not.
         (Value::Map(one), Value::Map(other)) => {

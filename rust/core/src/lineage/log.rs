@@ -113,12 +113,19 @@ impl<'a> Log<'a> {
         shown.filter(|(line, _)| line.id.is_some_and(within)).filter_map(|(line, _)| line.place).collect()
     }
 
+    /// Returns for each event whether the view shows it, and whether it merely repeats the one before.
+    pub fn standings(&self) -> impl Iterator<Item = (bool, bool)> {
+        self.live.iter().enumerate().map(|(at, live)| (*live, self.repeats(at)))
+    }
+
+    fn repeats(&self, at: usize) -> bool {
+        let lines = &self.lines;
+        at > 0 && lines[at].kind == lines[at - 1].kind && repeats(lines[at].event, lines[at - 1].event)
+    }
+
     /// Returns the positions of events that do not merely repeat the one before.
     pub(super) fn distinct(&self) -> impl Iterator<Item = usize> {
-        let lines = &self.lines;
-        (0..lines.len()).filter(|&at| {
-            at == 0 || lines[at].kind != lines[at - 1].kind || !repeats(lines[at].event, lines[at - 1].event)
-        })
+        (0..self.lines.len()).filter(|&at| !self.repeats(at))
     }
 }
 

@@ -1,11 +1,14 @@
 //! What it takes to find text again: its words, and the queries that ask for them.
 
+pub mod blocks;
 mod chars;
 pub mod common;
 pub mod embed;
 mod every;
 pub mod query;
+pub mod rank;
 mod scan;
+pub mod snippet;
 mod stem;
 mod stop;
 pub mod words;
