@@ -119,7 +119,7 @@ fn micros_of(seconds: f64) -> i64 {
 }
 
 /// A database of another program is refused, as it is when it is opened.
-fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
+pub(super) fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
     for table in Table::ALL {
         if rows.has(table.name())? {
             return Ok(());
@@ -132,11 +132,11 @@ fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
 }
 
 /// What a session says about itself.
-struct Meta(HashMap<String, Value>);
+pub(super) struct Meta(HashMap<String, Value>);
 
 impl Meta {
     /// The fields that a listing shows; others may be long, and are not decoded.
-    const WANTED: [&str; 18] = [
+    const WANTED: [&str; 21] = [
         "session_id",
         "format_version",
         "config_type",
@@ -155,9 +155,13 @@ impl Meta {
         "lifecycle",
         "lineage",
         "forked_children",
+        "source",
+        "automated",
+        "metadata",
     ];
 
-    fn read(file: &Path, rows: &dyn Rows) -> Result<Self, Trouble> {
+    /// Reads the fields that are wanted.
+    pub(super) fn read(file: &Path, rows: &dyn Rows) -> Result<Self, Trouble> {
         let mut fields = HashMap::with_capacity(24);
         let mut fault = None;
         rows.each_meta(&mut |key, stored| {
@@ -188,12 +192,20 @@ impl Meta {
         }
     }
 
-    fn get(&self, key: &str) -> Option<&Value> {
+    /// A field, where there is one.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }
 
-    fn text(&self, key: &str) -> String {
+    /// A field as text; empty where there is none.
+    pub(super) fn text(&self, key: &str) -> String {
         self.get(key).map(text_of).unwrap_or_default()
+    }
+
+    /// The id of the session that this one was forked from.
+    pub(super) fn parent(&self) -> Option<String> {
+        let fork = self.get("lineage")?.get("fork")?;
+        fork.get("parent_session_id").and_then(Value::as_str).map(str::to_owned)
     }
 
     fn number(&self, key: &str) -> Option<i64> {
@@ -246,10 +258,7 @@ fn describe(found: &Found, meta: &Meta) -> Entry {
         terrarium_name: meta.text("terrarium_name"),
         conversation_open: meta.get("conversation_open").is_some_and(Value::truthy),
         conversation_id: Some(meta.text("conversation_id")).filter(|id| !id.is_empty()),
-        parent_session_id: lineage("fork", "parent_session_id")
-            .as_ref()
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        parent_session_id: meta.parent(),
         fork_point: lineage("fork", "fork_point").as_ref().and_then(Value::as_i64),
         forked_children: children(meta),
         migrated_from_version: lineage("migration", "source_version").as_ref().and_then(Value::as_i64),

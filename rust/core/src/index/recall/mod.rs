@@ -1,0 +1,310 @@
+//! One query over all sessions of a directory: a full-text index of their blocks beside the sidecar, kept
+//! level by reading what has changed.
+
+mod ask;
+mod document;
+mod feed;
+mod gather;
+mod hit;
+mod home;
+mod level;
+mod permits;
+mod ranking;
+mod roster;
+mod session;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tantivy::Searcher;
+
+pub use self::gather::Filter;
+pub use self::hit::Hit;
+pub use self::home::HOME;
+use self::document::SharedFields;
+use self::gather::Ground;
+use self::home::{Home, Shelf, guarded};
+use self::level::Work;
+use self::roster::Roster;
+use super::name::stem;
+use super::reconcile::{Options, Progress, Report};
+use super::threads::Threads;
+use super::walk::{Walk, walk};
+use crate::error::{Error, Result};
+use crate::recall::Query;
+
+/// How long a caller waits for another process that brings the same index level.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Counts of an index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sessions with blocks.
+    pub sessions: u64,
+    /// Blocks, each counted in every session that holds it.
+    pub blocks: u64,
+    /// Sessions that could not be read, or not all of them.
+    pub unreadable: u64,
+    /// Bytes of the index on disk.
+    pub bytes: u64,
+    /// Whether it is kept in memory, since nothing may be written beside the sessions.
+    pub in_memory: bool,
+}
+
+/// An open search over the sessions of a directory. Every method may be called from any thread.
+///
+/// The index is derived: it can be deleted at any time, and is made again.
+pub struct Recall {
+    directory: PathBuf,
+    home: Home,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    shelf: Option<Shelf>,
+    is_closed: bool,
+}
+
+/// What one search asks: the state of a moment.
+struct Moment {
+    searcher: Searcher,
+    roster: Arc<Roster>,
+    fields: SharedFields,
+}
+
+/// Opening, closing, and being level with the disk.
+impl Recall {
+    /// Opens the search over a directory. Nothing is read until it is asked.
+    pub fn open(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), home: Home::of(directory), state: Mutex::default() }
+    }
+
+    /// Closes it; a second call does nothing.
+    pub fn close(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = State { shelf: None, is_closed: true };
+    }
+
+    /// Brings the index level with the sessions on disk. An unchanged directory costs a look at each file.
+    ///
+    /// [`Error::Busy`] where another process is at it for longer than a minute.
+    pub fn refresh(&self, options: Options, progress: &mut Progress<'_>) -> Result<Report> {
+        let mut state = self.state("refresh")?;
+        self.level(&mut state, options, progress)
+    }
+
+    fn state(&self, action: &'static str) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            let path = self.home.path().to_owned();
+            return Err(Error::Closed { path, action, reason: "the search is closed" });
+        }
+        Ok(state)
+    }
+
+    fn level(&self, state: &mut State, options: Options, progress: &mut Progress<'_>) -> Result<Report> {
+        let levelled = self.attempt(state, options, progress);
+        match levelled {
+            // Damage shows itself where it is met; a new index has none.
+            Err(Error::Damaged { path, .. }) if path.starts_with(self.home.path()) || path == Path::new(HOME) => {
+                state.shelf = None;
+                self.attempt(state, Options { full: true, ..options }, progress)
+            }
+            levelled => levelled,
+        }
+    }
+
+    fn attempt(&self, state: &mut State, options: Options, progress: &mut Progress<'_>) -> Result<Report> {
+        let started = Instant::now();
+        let threads = Threads::new(options.workers);
+        let began = now_ns();
+        let walk = |threads: &Threads| {
+            if self.directory.is_dir() { walk(&self.directory, threads) } else { Ok(Walk::default()) }
+        };
+        let is_stale = state.shelf.as_ref().is_none_or(|shelf| {
+            self.home.is_behind(shelf) || self.home.is_gone(shelf)
+        });
+        if is_stale {
+            state.shelf = self.home.open()?;
+        }
+        if let Some(shelf) = &state.shelf
+            && !options.full
+        {
+            let work = Work::of(&self.directory, walk(&threads)?, &shelf.roster, false);
+            if work.is_done() {
+                return Ok(Report { elapsed: started.elapsed(), ..work.report(&shelf.roster) });
+            }
+        }
+        if !self.directory.is_dir() {
+            return Ok(Report::default());
+        }
+        let locked = match self.home.lock(PATIENCE) {
+            Ok(locked) => Some(locked),
+            Err(Error::ReadOnly { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        // Taken out, so that what breaks off on the way is not used again.
+        let mut shelf = self.shelf_to_write(state.shelf.take(), options.full, locked.is_some())?;
+        let work = Work::of(&self.directory, walk(&threads)?, &shelf.roster, options.full);
+        let look = (began, now_ns());
+        let mut aborted = false;
+        if !work.is_done() {
+            aborted = level::fill(&self.home, &mut shelf, &work, &threads, look, progress)?;
+        }
+        let report = Report { aborted, elapsed: started.elapsed(), ..work.report(&shelf.roster) };
+        drop(locked);
+        state.shelf = match shelf.is_in_memory() {
+            true => Some(shelf),
+            // What was written is read again, with its new stamp.
+            false => self.home.open()?,
+        };
+        Ok(report)
+    }
+
+    /// The index to write to, now that nobody else does.
+    fn shelf_to_write(&self, known: Option<Shelf>, full: bool, may_write: bool) -> Result<Shelf> {
+        if !may_write {
+            return match known {
+                Some(shelf) if shelf.is_in_memory() && !full => Ok(shelf),
+                _ => self.home.in_memory(),
+            };
+        }
+        if full {
+            return self.home.begin();
+        }
+        match known {
+            Some(shelf) if !shelf.is_in_memory() && !self.home.is_behind(&shelf) => Ok(shelf),
+            _ => match self.home.open()? {
+                Some(shelf) => Ok(shelf),
+                None => self.home.begin(),
+            },
+        }
+    }
+
+    /// Level with the disk, as cheaply as that can be told.
+    fn moment(&self, action: &'static str) -> Result<Option<Moment>> {
+        let mut state = self.state(action)?;
+        match self.level(&mut state, Options::default(), &mut |_, _| ControlFlow::Continue(())) {
+            // What is there is better than nothing while somebody else makes it better.
+            Err(Error::Busy { .. }) if state.shelf.is_some() => {}
+            levelled => drop(levelled?),
+        }
+        Ok(state.shelf.as_ref().map(|shelf| Moment {
+            searcher: shelf.reader.searcher(),
+            roster: Arc::clone(&shelf.roster),
+            fields: Arc::clone(&shelf.fields),
+        }))
+    }
+}
+
+/// Asking.
+impl Recall {
+    /// Returns the best blocks for a query, the best first; the index is brought level before.
+    pub fn find(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>> {
+        self.ask(query, filter, most, false)
+    }
+
+    /// Returns the best sessions for a query, each by its best block and with the score of all of it.
+    pub fn find_sessions(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>> {
+        self.ask(query, filter, most, true)
+    }
+
+    fn ask(&self, query: &Query, filter: &Filter, most: usize, by_session: bool) -> Result<Vec<Hit>> {
+        if most == 0 || query.is_empty() {
+            return Ok(Vec::new());
+        }
+        let once = || -> Result<Vec<Hit>> {
+            let Some(moment) = self.moment("search")? else { return Ok(Vec::new()) };
+            let ground = Ground::of(&moment.roster);
+            let found = guarded(self.home.path(), || moment.find(query, filter, &ground, most, by_session))?;
+            hit::hits(&self.directory, &found, &ground)
+        };
+        match once() {
+            Err(Error::Damaged { path, .. }) if path == self.home.path() => {
+                let mut state = self.state("search")?;
+                let options = Options { full: true, ..Options::default() };
+                self.level(&mut state, options, &mut |_, _| ControlFlow::Continue(()))?;
+                drop(state);
+                once()
+            }
+            found => found,
+        }
+    }
+
+    /// Reads one block of a session by its name or path; `None` where it has no such block.
+    pub fn block(&self, session: &str, id: i64) -> Result<Option<Hit>> {
+        drop(self.state("read")?);
+        let files = super::family(&self.directory, session)?;
+        let Some(file) = files.first() else { return Ok(None) };
+        let path = file.strip_prefix(&self.directory).unwrap_or(file).to_string_lossy().into_owned();
+        hit::block(&self.directory, &path, id)
+    }
+
+    /// Counts what the index holds, as it stands.
+    pub fn counts(&self) -> Result<Counts> {
+        let mut state = self.state("count")?;
+        if state.shelf.is_none() {
+            state.shelf = self.home.open()?;
+        }
+        let Some(shelf) = &state.shelf else { return Ok(Counts::default()) };
+        let counted = level::counts(&shelf.roster);
+        let of = |name: &str| counted.get(name).copied().unwrap_or_default();
+        Ok(Counts {
+            sessions: of("sessions"),
+            blocks: shelf.reader.searcher().num_docs(),
+            unreadable: of("unreadable"),
+            bytes: super::usage::directory_size(self.home.path()),
+            in_memory: shelf.is_in_memory(),
+        })
+    }
+
+    /// The files that could not be read when the index was last brought level, with the reason.
+    pub fn unreadable(&self) -> Result<Vec<(String, String)>> {
+        let state = self.state("read")?;
+        let sessions = state.shelf.iter().flat_map(|shelf| &shelf.roster.sessions);
+        Ok(sessions
+            .filter(|known| !known.reason.is_empty())
+            .map(|known| (known.path.clone(), known.reason.clone()))
+            .collect())
+    }
+}
+
+impl Moment {
+    fn find(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        ground: &Ground<'_>,
+        most: usize,
+        by_session: bool,
+    ) -> tantivy::Result<Vec<gather::Found>> {
+        let Some(mut asked) = ask::translate(query, &self.fields, &self.searcher)? else {
+            return Ok(Vec::new());
+        };
+        if let Some(name) = &filter.session {
+            let numbers = level::numbers_named(&self.roster, name);
+            if numbers.is_empty() {
+                return Ok(Vec::new());
+            }
+            asked = ask::within(asked, &numbers, &self.fields);
+        }
+        if by_session {
+            return ranking::rank(asked.as_ref(), filter, &self.searcher, ground, most);
+        }
+        gather::gather(asked.as_ref(), filter, &self.searcher, ground, most)
+    }
+}
+
+/// Whether a session's file is meant by a name: that of the session, of its file, or its path.
+fn names(path: &str, name: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    path == name || file == name || stem(path) == name || stem(file) == name
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
