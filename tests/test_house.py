@@ -37,6 +37,7 @@ WRAPPERS = {
     "hashed.py",
     "identity.py",
     "index.py",
+    "recall.py",
     "indexed.py",
     "lineage.py",
     "migration.py",

@@ -1,7 +1,8 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The parts for chat sessions, for embedding and for the index have files of their own,
-`_core_chat.pyi`, `_core_embed.pyi` and `_core_index.pyi`; at run time all are in this one module.
+The parts for chat sessions, for embedding, for the index and for the search over all sessions have
+files of their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi` and `_core_recall.pyi`; at
+run time all are in this one module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ from amberlog._core_embed import (
     single_precision,
 )
 from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
+from amberlog._core_recall import Recall
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
@@ -32,6 +34,7 @@ __all__ = [
     "IdentityLinks",
     "Index",
     "PieceTable",
+    "Recall",
     "TranscriptStore",
     "announced_events",
     "branch_choices",

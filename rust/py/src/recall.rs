@@ -8,6 +8,7 @@ use amberlog_core::index::Options;
 use amberlog_core::index::recall::{Filter, Hit, Recall};
 use amberlog_core::recall::blocks::Kind;
 use amberlog_core::recall::parse;
+use amberlog_core::recall::snippet::snippet;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -46,7 +47,7 @@ impl PyRecall {
     }
 
     #[expect(clippy::too_many_arguments, reason = "these are the arguments of a search")]
-    #[pyo3(signature = (query, most, session, agent, kinds, tool, since, until, turns, by_session))]
+    #[pyo3(signature = (query, most, session, agent, kinds, tool, since, until, turns, by_session, level))]
     fn find<'py>(
         &self,
         py: Python<'py>,
@@ -60,27 +61,33 @@ impl PyRecall {
         until: Option<f64>,
         turns: Option<(i64, i64)>,
         by_session: bool,
+        level: bool,
     ) -> Outcome<Bound<'py, PyList>> {
         let kinds = kinds.map(|names| names.iter().map(|name| kind(name)).collect()).transpose()?;
         let filter = Filter { session, agent, kinds, tool, since, until, turns };
         let query = parse(query);
         let found = py.detach(|| {
             if by_session {
-                self.recall.find_sessions(&query, &filter, most)
+                self.recall.find_sessions(&query, &filter, most, !level)
             } else {
-                self.recall.find(&query, &filter, most)
+                self.recall.find(&query, &filter, most, !level)
             }
         });
         let hits = PyList::empty(py);
         for hit in found.or_raise(py)? {
-            hits.append(fields(py, &hit)?)?;
+            let shown = fields(py, &hit)?;
+            shown.set_item("snippet", snippet(&hit.content, &query))?;
+            hits.append(shown)?;
         }
         Ok(hits)
     }
 
     fn block<'py>(&self, py: Python<'py>, session: &str, id: i64) -> Outcome<Option<Bound<'py, PyDict>>> {
         let found = py.detach(|| self.recall.block(session, id)).or_raise(py)?;
-        Ok(found.map(|hit| fields(py, &hit)).transpose()?)
+        let Some(hit) = found else { return Ok(None) };
+        let shown = fields(py, &hit)?;
+        shown.set_item("snippet", "")?;
+        Ok(Some(shown))
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> Outcome<Bound<'py, PyDict>> {

@@ -7,6 +7,7 @@ pub mod embed;
 mod every;
 pub mod query;
 mod scan;
+pub mod snippet;
 mod stem;
 mod stop;
 pub mod words;

@@ -77,6 +77,14 @@ impl Query {
         expression(self.terms.iter())
     }
 
+    /// Returns the tokens that it looks for, and whether each may be only the beginning of one.
+    pub fn tokens(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.terms.iter().flat_map(|term| {
+            let last = term.tokens.len().saturating_sub(1);
+            term.tokens.iter().enumerate().map(move |(at, token)| (token.as_str(), term.prefix && at == last))
+        })
+    }
+
     /// Returns what the query looks for: any of these.
     pub fn terms(&self) -> &[Term] {
         &self.terms

@@ -2,7 +2,8 @@
 //!
 //! A union of single words is walked by block-max WAND, which passes over what cannot come among the best:
 //! common words cost next to nothing. Beside a phrase there is no such walk, so words in more than a tenth
-//! of the blocks are left out there while rarer ones remain, as in a search of one session.
+//! of the blocks are left out there, as in a search of one session; and an identifier of which all parts
+//! stand in very many blocks is looked for as single words. A phrase in quotes stays one, whatever it costs.
 
 use tantivy::query::{BooleanQuery, Occur, PhrasePrefixQuery, PhraseQuery, Query as Asked, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
@@ -15,6 +16,8 @@ use crate::recall::query::{Query, Term as Wanted};
 const COMMON_SHARE: u64 = 10;
 /// So few matches are scored at no cost that one could feel.
 const ALWAYS_AFFORDABLE: u64 = 256;
+/// A phrase is looked for in every block that holds all of its words; so many are affordable.
+const LONG_LOOK: u64 = 1 << 14;
 
 /// A term of a query in one field of the index.
 struct Clause {
@@ -24,23 +27,26 @@ struct Clause {
     is_word: bool,
 }
 
-/// Returns what to ask, or nothing where no block can match.
+/// Returns what to ask, or nothing where no block can match. Where a filter leaves few blocks anyway
+/// (`is_narrow`) nothing is left out.
 pub(super) fn translate(
     query: &Query,
     fields: &Fields,
     searcher: &Searcher,
+    is_narrow: bool,
 ) -> tantivy::Result<Option<Box<dyn Asked>>> {
     let mut clauses = Vec::new();
     for wanted in query.terms() {
-        add(&mut clauses, wanted, fields.body, searcher)?;
+        let is_cut = add(&mut clauses, wanted, fields.body, searcher, is_narrow)?;
         // In the other field only the words of one identifier follow each other.
-        if !wanted.in_text {
-            add(&mut clauses, wanted, fields.whole, searcher)?;
+        if !wanted.in_text && !is_cut {
+            add(&mut clauses, wanted, fields.whole, searcher, is_narrow)?;
         }
     }
-    if !clauses.iter().all(|clause| clause.is_word) {
+    if !is_narrow && !clauses.iter().all(|clause| clause.is_word) {
         let affordable = (searcher.num_docs() / COMMON_SHARE).max(ALWAYS_AFFORDABLE);
-        if clauses.iter().any(|clause| clause.count <= affordable) {
+        // Whether a phrase is found at all is not known beforehand.
+        if clauses.iter().any(|clause| clause.is_word && clause.count <= affordable) {
             clauses.retain(|clause| clause.count <= affordable);
         }
     }
@@ -63,37 +69,52 @@ pub(super) fn within(asked: Box<dyn Asked>, sessions: &[u64], fields: &Fields) -
     Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(unscored)), (Occur::Must, asked)]))
 }
 
+/// Adds a term in one field; `true` where it was cut into single words.
 fn add(
     clauses: &mut Vec<Clause>,
     wanted: &Wanted,
     field: Field,
     searcher: &Searcher,
-) -> tantivy::Result<()> {
+    is_narrow: bool,
+) -> tantivy::Result<bool> {
     let terms: Vec<Term> = wanted.tokens.iter().map(|token| Term::from_field_text(field, token)).collect();
     let total = searcher.num_docs().max(1);
     let whole = if wanted.prefix { terms.len().saturating_sub(1) } else { terms.len() };
-    // Words that meet by chance meet this often.
-    let mut count = total;
-    for term in terms.iter().take(whole) {
-        let found = searcher.doc_freq(term)?;
-        if found == 0 {
-            return Ok(());
-        }
-        let both = u128::from(count) * u128::from(found.min(total)) / u128::from(total);
-        count = u64::try_from(both).unwrap_or(count).max(1);
+    let counts =
+        terms.iter().take(whole).map(|term| searcher.doc_freq(term)).collect::<tantivy::Result<Vec<u64>>>()?;
+    if counts.contains(&0) {
+        return Ok(false);
     }
-    let (asked, is_word): (Box<dyn Asked>, bool) = match (terms.as_slice(), wanted.prefix) {
-        ([], _) => return Ok(()),
-        ([term], false) => {
-            (Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs)), true)
-        }
-        (_, false) => (Box::new(PhraseQuery::new(terms)), false),
-        (_, true) => {
-            // What begins like this is not known; someone who types wants to see it.
-            count = 1;
-            (Box::new(PhrasePrefixQuery::new(terms)), false)
-        }
+    // Words that meet by chance meet this often.
+    let both = |all: u64, count: &u64| {
+        let meet = u128::from(all) * u128::from((*count).min(total)) / u128::from(total);
+        u64::try_from(meet).unwrap_or(all).max(1)
     };
-    clauses.push(Clause { asked, count, is_word });
-    Ok(())
+    let word = |term: &Term, count: u64| {
+        let asked = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
+        Clause { asked, count, is_word: true }
+    };
+    let phrase = |asked: Box<dyn Asked>, count: u64| Clause { asked, count, is_word: false };
+    match (terms.as_slice(), wanted.prefix) {
+        ([], _) => {}
+        ([term], false) => clauses.push(word(term, counts[0])),
+        (parts, false) if !is_narrow && is_long_look(wanted, &counts) => {
+            clauses.extend(parts.iter().zip(counts).map(|(term, count)| word(term, count)));
+            return Ok(true);
+        }
+        (_, false) => {
+            let count = counts.iter().fold(total, both);
+            clauses.push(phrase(Box::new(PhraseQuery::new(terms)), count));
+        }
+        // What begins like this is not known; someone who types wants to see it.
+        (_, true) => clauses.push(phrase(Box::new(PhrasePrefixQuery::new(terms)), 1)),
+    }
+    Ok(false)
+}
+
+/// Whether an identifier would be looked for in very many blocks. Characters of scripts without spaces say
+/// nothing one by one.
+fn is_long_look(wanted: &Wanted, counts: &[u64]) -> bool {
+    let is_identifier = !wanted.in_text && wanted.tokens.iter().all(|token| token.is_ascii());
+    is_identifier && counts.iter().min().is_some_and(|count| *count > LONG_LOOK)
 }

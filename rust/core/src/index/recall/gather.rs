@@ -52,24 +52,22 @@ pub(super) struct Found {
 }
 
 /// The sessions of a moment, as a search asks for them.
-pub(super) struct Ground<'a> {
-    pub roster: &'a Roster,
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub roster: Arc<Roster>,
     families: Vec<u64>,
     /// The place in the roster of each number.
     places: HashMap<u64, usize>,
 }
 
-impl<'a> Ground<'a> {
-    pub fn of(roster: &'a Roster) -> Self {
+impl Ground {
+    pub fn of(roster: Arc<Roster>) -> Self {
         let numbered = roster.sessions.iter().enumerate().filter(|(_, known)| known.number != 0);
-        Self {
-            roster,
-            families: roster.families(),
-            places: numbered.map(|(at, known)| (known.number, at)).collect(),
-        }
+        let places = numbered.map(|(at, known)| (known.number, at)).collect();
+        Self { families: roster.families(), places, roster }
     }
 
-    pub fn known(&self, at: usize) -> Option<&'a Known> {
+    pub fn known(&self, at: usize) -> Option<&Known> {
         self.roster.sessions.get(at)
     }
 
@@ -157,12 +155,12 @@ pub(super) fn gather(
     asked: &dyn Asked,
     filter: &Filter,
     searcher: &Searcher,
-    ground: &Ground<'_>,
+    ground: &Ground,
     most: usize,
 ) -> tantivy::Result<Vec<Found>> {
     let weight = asked.weight(EnableScoring::enabled_from_searcher(searcher))?;
     let sieve = Sieve::of(filter);
-    let mut best = Best { ground, most, found: Vec::new(), threshold: Score::MIN };
+    let mut best = Best { ground, most, found: Vec::new(), threshold: Score::MIN, last: (Score::MIN, f64::MIN) };
     for segment in searcher.segment_readers() {
         walk(weight.as_ref(), segment, &sieve, &mut best)?;
     }
@@ -174,7 +172,7 @@ fn walk(
     weight: &dyn Weight,
     segment: &SegmentReader,
     sieve: &Sieve,
-    best: &mut Best<'_, '_>,
+    best: &mut Best<'_>,
 ) -> tantivy::Result<()> {
     let columns = Columns::of(segment)?;
     let alive = segment.alive_bitset();
@@ -183,13 +181,14 @@ fn walk(
         if is_there && let Some(at) = best.ground.places.get(&columns.session.get_val(doc)).copied() {
             let is_automated = best.ground.known(at).is_some_and(|known| known.is_automated);
             let score = if is_automated { score * DEMOTION } else { score };
-            if score > best.threshold {
+            let ts = columns.ts.get_val(doc);
+            if best.wants(score, ts) {
                 best.take(Found {
                     score,
                     at,
                     id: columns.source.get_val(doc),
                     place: columns.place.get_val(doc),
-                    ts: columns.ts.get_val(doc),
+                    ts,
                     kind: columns.kind.get_val(doc),
                     same: (best.ground.family(at), columns.same.get_val(doc)),
                 });
@@ -200,15 +199,22 @@ fn walk(
 }
 
 /// The best so far, and some more: they are put in order when there are twice as many as are wanted.
-struct Best<'g, 'r> {
-    ground: &'g Ground<'r>,
+struct Best<'g> {
+    ground: &'g Ground,
     most: usize,
     found: Vec<Found>,
     /// What a block must exceed.
     threshold: Score,
+    /// Score and time of the last of the best; one that is no better in either comes too late.
+    last: (Score, f64),
 }
 
-impl Best<'_, '_> {
+impl Best<'_> {
+    fn wants(&self, score: Score, ts: f64) -> bool {
+        let (last_score, last_ts) = self.last;
+        score > last_score || (score > self.threshold && ts >= last_ts)
+    }
+
     fn take(&mut self, found: Found) {
         self.found.push(found);
         if self.found.len() >= self.most.saturating_mul(2).saturating_add(64) {
@@ -237,12 +243,13 @@ impl Best<'_, '_> {
         {
             // One that equals the last may come before it, by its time.
             self.threshold = last.score.next_down();
+            self.last = (last.score, last.ts);
         }
     }
 }
 
 /// The best first; of equal ones the newest, then by session and place in it.
-fn order(a: &Found, b: &Found, ground: &Ground<'_>) -> Ordering {
+fn order(a: &Found, b: &Found, ground: &Ground) -> Ordering {
     let path = |at: usize| ground.known(at).map(|known| known.path.as_str());
     b.score
         .total_cmp(&a.score)

@@ -66,7 +66,7 @@ struct Told {
 
 /// Reads the texts of what was found; each session is opened once. A block whose session has gone
 /// meanwhile is left out.
-pub(super) fn hits(directory: &Path, found: &[Found], ground: &Ground<'_>) -> Result<Vec<Hit>> {
+pub(super) fn hits(directory: &Path, found: &[Found], ground: &Ground) -> Result<Vec<Hit>> {
     let mut by_session: HashMap<usize, Vec<usize>> = HashMap::new();
     for (number, one) in found.iter().enumerate() {
         by_session.entry(one.at).or_default().push(number);

@@ -12,6 +12,7 @@ use tantivy::directory::MmapDirectory;
 use tantivy::{Index, IndexReader, IndexSettings, ReloadPolicy, TantivyError};
 
 use super::document::{Fields, SharedFields};
+use super::gather::Ground;
 use super::roster::Roster;
 use crate::error::{Error, Result};
 use crate::files::exclusion::Exclusion;
@@ -30,7 +31,7 @@ const ROSTER: &str = "sessions-";
 pub(super) struct Shelf {
     pub index: Index,
     pub reader: IndexReader,
-    pub roster: Arc<Roster>,
+    pub ground: Arc<Ground>,
     pub fields: SharedFields,
     /// The state of the file that a commit replaces; `None` in memory.
     stamp: Option<Fingerprint>,
@@ -120,7 +121,7 @@ impl Home {
         Fields::teach(&index);
         let Some(roster) = self.roster(&index, stamp.is_some())? else { return Ok(None) };
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Some(Shelf { index, reader, roster: Arc::new(roster), fields: Arc::new(fields), stamp }))
+        Ok(Some(Shelf { index, reader, ground: Arc::new(Ground::of(Arc::new(roster))), fields: Arc::new(fields), stamp }))
     }
 
     /// The sessions that the last commit names; `None` where that is of another version, or lost.

@@ -14,6 +14,7 @@ use tantivy::merge_policy::LogMergePolicy;
 
 use super::document::Sent;
 use super::feed::{Feed, Target};
+use super::gather::Ground;
 use super::home::{Home, Shelf, guarded};
 use super::permits::Permits;
 use super::roster::{Known, Roster};
@@ -52,17 +53,21 @@ impl Work {
     /// Compares; `full` has everything read.
     pub fn of(directory: &Path, walk: Walk, roster: &Roster, full: bool) -> Self {
         let mut work = Self { odd: walk.odd, total: walk.found.len(), ..Self::default() };
+        // Both are in the order of their paths.
+        let mut known = roster.sessions.iter().peekable();
         for sight in &walk.found {
-            let known = roster.get(&sight.path).and_then(|known| print::unpack(&known.print));
-            if !full && known.is_some_and(|known| known.same_content(&sight.print)) {
+            while let Some(gone) = known.next_if(|known| known.path < sight.path) {
+                work.gone.insert(gone.path.clone());
+            }
+            let print = known.next_if(|known| known.path == sight.path);
+            let print = print.and_then(|known| print::unpack(&known.print));
+            if !full && print.is_some_and(|print| print.same_content(&sight.print)) {
                 work.unchanged += 1;
             } else {
                 work.jobs.push(sight.found(directory));
             }
         }
-        let there: HashSet<&str> = walk.found.iter().map(|sight| sight.path.as_str()).collect();
-        let gone = roster.sessions.iter().filter(|known| !there.contains(known.path.as_str()));
-        work.gone = gone.map(|known| known.path.clone()).collect();
+        work.gone.extend(known.map(|gone| gone.path.clone()));
         work
     }
 
@@ -163,7 +168,7 @@ impl Pass<'_> {
         gone: HashSet<String>,
         progress: &mut Progress<'_>,
     ) -> Result<bool> {
-        let roster = Arc::clone(&self.shelf.roster);
+        let roster = Arc::clone(&self.shelf.ground.roster);
         let next = AtomicU64::new(roster.next.max(1));
         for known in gone.iter().filter_map(|path| roster.get(path)).filter(|known| known.number != 0) {
             let term = tantivy::Term::from_field_u64(self.shelf.fields.session, known.number);
@@ -225,7 +230,7 @@ impl Pass<'_> {
             prepared.set_payload(payload);
         }
         guarded(path, || prepared.commit())?;
-        self.shelf.roster = Arc::new(roster);
+        self.shelf.ground = Arc::new(Ground::of(Arc::new(roster)));
         match payload {
             Some(payload) => self.home.sweep(&payload),
             None => Ok(()),

@@ -27,7 +27,6 @@ use self::document::SharedFields;
 use self::gather::Ground;
 use self::home::{Home, Shelf, guarded};
 use self::level::Work;
-use self::roster::Roster;
 use super::name::stem;
 use super::reconcile::{Options, Progress, Report};
 use super::threads::Threads;
@@ -68,10 +67,17 @@ struct State {
     is_closed: bool,
 }
 
+/// What a search is to bring.
+struct Wanted {
+    most: usize,
+    by_session: bool,
+    is_level: bool,
+}
+
 /// What one search asks: the state of a moment.
 struct Moment {
     searcher: Searcher,
-    roster: Arc<Roster>,
+    ground: Arc<Ground>,
     fields: SharedFields,
 }
 
@@ -133,9 +139,9 @@ impl Recall {
         if let Some(shelf) = &state.shelf
             && !options.full
         {
-            let work = Work::of(&self.directory, walk(&threads)?, &shelf.roster, false);
+            let work = Work::of(&self.directory, walk(&threads)?, &shelf.ground.roster, false);
             if work.is_done() {
-                return Ok(Report { elapsed: started.elapsed(), ..work.report(&shelf.roster) });
+                return Ok(Report { elapsed: started.elapsed(), ..work.report(&shelf.ground.roster) });
             }
         }
         if !self.directory.is_dir() {
@@ -148,13 +154,13 @@ impl Recall {
         };
         // Taken out, so that what breaks off on the way is not used again.
         let mut shelf = self.shelf_to_write(state.shelf.take(), options.full, locked.is_some())?;
-        let work = Work::of(&self.directory, walk(&threads)?, &shelf.roster, options.full);
+        let work = Work::of(&self.directory, walk(&threads)?, &shelf.ground.roster, options.full);
         let look = (began, now_ns());
         let mut aborted = false;
         if !work.is_done() {
             aborted = level::fill(&self.home, &mut shelf, &work, &threads, look, progress)?;
         }
-        let report = Report { aborted, elapsed: started.elapsed(), ..work.report(&shelf.roster) };
+        let report = Report { aborted, elapsed: started.elapsed(), ..work.report(&shelf.ground.roster) };
         drop(locked);
         state.shelf = match shelf.is_in_memory() {
             true => Some(shelf),
@@ -185,42 +191,48 @@ impl Recall {
     }
 
     /// Level with the disk, as cheaply as that can be told.
-    fn moment(&self, action: &'static str) -> Result<Option<Moment>> {
+    fn moment(&self, action: &'static str, is_level: bool) -> Result<Option<Moment>> {
         let mut state = self.state(action)?;
+        if is_level && state.shelf.is_some() {
+            return Ok(state.shelf.as_ref().map(Moment::of));
+        }
         match self.level(&mut state, Options::default(), &mut |_, _| ControlFlow::Continue(())) {
             // What is there is better than nothing while somebody else makes it better.
             Err(Error::Busy { .. }) if state.shelf.is_some() => {}
             levelled => drop(levelled?),
         }
-        Ok(state.shelf.as_ref().map(|shelf| Moment {
-            searcher: shelf.reader.searcher(),
-            roster: Arc::clone(&shelf.roster),
-            fields: Arc::clone(&shelf.fields),
-        }))
+        Ok(state.shelf.as_ref().map(Moment::of))
     }
 }
 
 /// Asking.
 impl Recall {
     /// Returns the best blocks for a query, the best first; the index is brought level before.
-    pub fn find(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>> {
-        self.ask(query, filter, most, false)
+    ///
+    /// With `is_level` the index is taken as it stands: the caller knows that nothing has changed.
+    pub fn find(&self, query: &Query, filter: &Filter, most: usize, is_level: bool) -> Result<Vec<Hit>> {
+        self.ask(query, filter, &Wanted { most, by_session: false, is_level })
     }
 
     /// Returns the best sessions for a query, each by its best block and with the score of all of it.
-    pub fn find_sessions(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>> {
-        self.ask(query, filter, most, true)
+    pub fn find_sessions(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        most: usize,
+        is_level: bool,
+    ) -> Result<Vec<Hit>> {
+        self.ask(query, filter, &Wanted { most, by_session: true, is_level })
     }
 
-    fn ask(&self, query: &Query, filter: &Filter, most: usize, by_session: bool) -> Result<Vec<Hit>> {
-        if most == 0 || query.is_empty() {
+    fn ask(&self, query: &Query, filter: &Filter, wanted: &Wanted) -> Result<Vec<Hit>> {
+        if wanted.most == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let once = || -> Result<Vec<Hit>> {
-            let Some(moment) = self.moment("search")? else { return Ok(Vec::new()) };
-            let ground = Ground::of(&moment.roster);
-            let found = guarded(self.home.path(), || moment.find(query, filter, &ground, most, by_session))?;
-            hit::hits(&self.directory, &found, &ground)
+            let Some(moment) = self.moment("search", wanted.is_level)? else { return Ok(Vec::new()) };
+            let found = guarded(self.home.path(), || moment.find(query, filter, wanted))?;
+            hit::hits(&self.directory, &found, &moment.ground)
         };
         match once() {
             Err(Error::Damaged { path, .. }) if path == self.home.path() => {
@@ -250,7 +262,7 @@ impl Recall {
             state.shelf = self.home.open()?;
         }
         let Some(shelf) = &state.shelf else { return Ok(Counts::default()) };
-        let counted = level::counts(&shelf.roster);
+        let counted = level::counts(&shelf.ground.roster);
         let of = |name: &str| counted.get(name).copied().unwrap_or_default();
         Ok(Counts {
             sessions: of("sessions"),
@@ -264,7 +276,7 @@ impl Recall {
     /// The files that could not be read when the index was last brought level, with the reason.
     pub fn unreadable(&self) -> Result<Vec<(String, String)>> {
         let state = self.state("read")?;
-        let sessions = state.shelf.iter().flat_map(|shelf| &shelf.roster.sessions);
+        let sessions = state.shelf.iter().flat_map(|shelf| &shelf.ground.roster.sessions);
         Ok(sessions
             .filter(|known| !known.reason.is_empty())
             .map(|known| (known.path.clone(), known.reason.clone()))
@@ -273,28 +285,34 @@ impl Recall {
 }
 
 impl Moment {
+    fn of(shelf: &Shelf) -> Self {
+        Self {
+            searcher: shelf.reader.searcher(),
+            ground: Arc::clone(&shelf.ground),
+            fields: Arc::clone(&shelf.fields),
+        }
+    }
+
     fn find(
         &self,
         query: &Query,
         filter: &Filter,
-        ground: &Ground<'_>,
-        most: usize,
-        by_session: bool,
+        wanted: &Wanted,
     ) -> tantivy::Result<Vec<gather::Found>> {
-        let Some(mut asked) = ask::translate(query, &self.fields, &self.searcher)? else {
+        let Some(mut asked) = ask::translate(query, &self.fields, &self.searcher, filter.session.is_some())? else {
             return Ok(Vec::new());
         };
         if let Some(name) = &filter.session {
-            let numbers = level::numbers_named(&self.roster, name);
+            let numbers = level::numbers_named(&self.ground.roster, name);
             if numbers.is_empty() {
                 return Ok(Vec::new());
             }
             asked = ask::within(asked, &numbers, &self.fields);
         }
-        if by_session {
-            return ranking::rank(asked.as_ref(), filter, &self.searcher, ground, most);
+        if wanted.by_session {
+            return ranking::rank(asked.as_ref(), filter, &self.searcher, &self.ground, wanted.most);
         }
-        gather::gather(asked.as_ref(), filter, &self.searcher, ground, most)
+        gather::gather(asked.as_ref(), filter, &self.searcher, &self.ground, wanted.most)
     }
 }
 
