@@ -18,12 +18,15 @@ use crate::index::rows::{Queried, Rows, Trouble};
 use crate::index::moment;
 use crate::lineage::{View, repeats};
 use crate::model::{EVENT_MARK, MESSAGE_MARK, parse_numbered};
-use crate::recall::blocks::{Block, Cutter, Kind, Standing, cut_message};
+use crate::recall::blocks::{Block, Cutter, Kind, Standing, cut_message, pieces};
 
 /// What says that a session was no conversation, as of a chat session.
 const AUTOMATED_SOURCES: [&str; 5] = ["scheduled", "automated", "cron", "system", "batch"];
 /// What tells which branch an event is on.
 const PLACED_BY: [&str; 5] = ["type", "event_id", "turn_index", "branch_id", "parent_branch_path"];
+
+/// What is said and done within a round.
+const IN_ROUNDS: [&str; 4] = ["text", "text_chunk", "tool_call", "tool_result"];
 
 /// What takes the blocks of a session.
 pub(super) trait Sink {
@@ -161,7 +164,16 @@ impl Log {
     fn cut(&mut self, event: Value, out: &mut Vec<Block>) {
         let live = self.live.get(self.next).copied().unwrap_or(true);
         let repeats = self.last.as_ref().is_some_and(|last| repeats(&event, last));
+        let from = out.len();
         self.cutter.cut(&event, Standing { live, repeats }, out);
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        if live && !repeats && !self.cutter.place.in_round && IN_ROUNDS.contains(&kind) {
+            // The memory of a session leaves out what was said outside of any round, as an agent does that
+            // nobody asks. Whoever looks through all sessions wants it too.
+            for (block, piece) in out[from..].iter_mut().zip(pieces(&event)) {
+                block.kind = piece.kind;
+            }
+        }
         self.last = Some(event);
     }
 }
