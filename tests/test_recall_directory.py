@@ -117,8 +117,8 @@ def test_a_hit_says_where_it_stands(recall: Recall, tmp_path: Path) -> None:
 
     (hit,) = recall.search("zebra")
 
-    assert (hit.session, hit.path, hit.agent, hit.kind) == ("s", "s.kohakutr", "bob", "tool")
-    assert (hit.round, hit.block, hit.turn, hit.ts, hit.event_id) == (1, 1, 1, 7.0, 2)
+    assert (hit.session, hit.path, hit.agent, hit.block_type) == ("s", "s.kohakutr", "bob", "tool")
+    assert (hit.round_num, hit.block_num, hit.turn, hit.ts, hit.event_id) == (1, 1, 1, 7.0, 2)
     assert (hit.event_key, hit.tool_name) == ("bob:e000001", "grep")
     assert "zebra" in hit.content
     assert "«zebra»" in hit.snippet
@@ -266,14 +266,15 @@ def test_no_name_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
     tell(tmp_path / "victim.kohakutr", "secret")
 
     with Recall(inside) as recall, pytest.raises((ValueError, FileNotFoundError)):
-        recall.read_block(name, 1)
+        recall.read_block(name, "alice:e0:p0")
 
 
 def test_a_block_that_is_not_there_is_a_key_error(recall: Recall, tmp_path: Path) -> None:
     tell(tmp_path / "s.kohakutr", "one")
 
-    with pytest.raises(KeyError):
-        recall.read_block("s", 2**50)
+    for block_id in ("alice:e1:p0", "alice:e0:p1", "bob:e0:p0", "alice:m0:p0", "", "x", ":p", "e0:p0"):
+        with pytest.raises(KeyError):
+            recall.read_block("s", block_id)
 
 
 def test_a_closed_search_says_so(recall: Recall) -> None:

@@ -1,6 +1,17 @@
 """Durable, searchable sessions for AI agents: one file a session, a core in Rust."""
 
-from amberlog import aio, chat, config, embedding, errors, index, lineage, migration, resuming
+from amberlog import (
+    aio,
+    chat,
+    config,
+    embedding,
+    errors,
+    index,
+    lineage,
+    memory,
+    migration,
+    resuming,
+)
 from amberlog.attaching import Session
 from amberlog.chat import CompactionCheckpoint
 from amberlog.errors import (
@@ -30,6 +41,7 @@ from amberlog.errors import (
 from amberlog.hooks import SessionIndexHook
 from amberlog.index import SessionIndex, get_session_index_default
 from amberlog.last import LastSession, last_session
+from amberlog.memory import SearchResult, SessionMemory
 from amberlog.migration import migrate
 from amberlog.reader import SessionReader
 from amberlog.recall import Recall, RecallHit, RecallStats
@@ -77,6 +89,7 @@ __all__ = [
     "Resumed",
     "ResumedAgent",
     "SearchHit",
+    "SearchResult",
     "Session",
     "SessionBusyError",
     "SessionClosedError",
@@ -88,6 +101,7 @@ __all__ = [
     "SessionIndexHook",
     "SessionIndexWatch",
     "SessionLockedError",
+    "SessionMemory",
     "SessionMigrationError",
     "SessionNotFoundError",
     "SessionNotResumableError",
@@ -116,6 +130,7 @@ __all__ = [
     "iter_kv_keys",
     "last_session",
     "lineage",
+    "memory",
     "migrate",
     "migration",
     "open_session",

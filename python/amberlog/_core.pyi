@@ -1,8 +1,8 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The parts for chat sessions, for embedding, for the index and for the search over all sessions have
-files of their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi` and `_core_recall.pyi`; at
-run time all are in this one module.
+The parts for chat sessions, for embedding, for the index, for memory search and for the search over
+all sessions have files of their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi`,
+`_core_memory.pyi` and `_core_recall.pyi`; at run time all are in this one module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,13 @@ from amberlog._core_embed import (
     single_precision,
 )
 from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
+from amberlog._core_memory import BlockHit
 from amberlog._core_recall import Recall
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
 __all__ = [
+    "BlockHit",
     "Bundle",
     "ChatLock",
     "ChatRescue",
@@ -298,6 +300,34 @@ class Bundle:
         self, query: str, k: int, agent: str | None = None, types: list[str] | None = None
     ) -> list[tuple[int, float, dict[str, object]]]:
         """Returns id, score and meta of the best matches, best first; no query raises."""
+
+    def memory_index(self, agent: str | None = None) -> int:
+        """Indexes what is missing; returns how many blocks are new since the last call."""
+
+    def memory_give(self, agent: str, start: int, events: list[dict[str, object]]) -> None:
+        """Keeps events beside the log, for the search alone; `start` is the place of the first."""
+
+    def memory_find(
+        self,
+        query: str,
+        mode: str,
+        k: int,
+        *,
+        agent: str | None = None,
+        kinds: list[str] | None = None,
+        tool: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        turns: tuple[int | None, int | None] | None = None,
+        all_branches: bool = False,
+    ) -> list[BlockHit]:
+        """Returns the blocks that fit best, best first; no query raises."""
+
+    def memory_block(self, block_id: str) -> BlockHit | None:
+        """Returns one block by its name, whole."""
+
+    def memory_stats(self) -> dict[str, int]:
+        """Returns how many blocks are live (`blocks`), `left` and `all` there are."""
 
     def flush(self) -> None:
         """Writes the derived rows and syncs to disk."""

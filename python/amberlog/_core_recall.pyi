@@ -8,11 +8,11 @@ class BlockFields(TypedDict):
 
     session: str
     path: str
-    block_id: int
+    block_id: str
     agent: str
-    kind: str
-    round: int
-    block: int
+    block_type: str
+    round_num: int
+    block_num: int
     turn: int | None
     ts: float
     event_id: int
@@ -72,7 +72,7 @@ class Recall:
     ) -> list[BlockFields]:
         """Returns the best blocks, or the best block of each of the best sessions."""
 
-    def block(self, session: str, id: int) -> BlockFields | None:
+    def block(self, session: str, name: str) -> BlockFields | None:
         """Returns one block of a session, as it stands there."""
 
     def counts(self) -> CountFields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from amberlog._core import Bundle
+from amberlog._core import BlockHit, Bundle
 from amberlog.errors import SessionClosedError
 
 if TYPE_CHECKING:
@@ -362,6 +362,34 @@ class NullBundle:
         del query, k, agent, types
         self._check()
         return []
+
+    def memory_index(self, agent: str | None = None) -> int:
+        """Returns 0."""
+        del agent
+        self._check()
+        return 0
+
+    def memory_give(self, agent: str, start: int, events: list[dict[str, object]]) -> None:
+        """Does nothing."""
+        del agent, start, events
+        self._check()
+
+    def memory_find(self, query: str, mode: str, k: int, **narrowed: object) -> list[BlockHit]:
+        """Returns no hits."""
+        del query, mode, k, narrowed
+        self._check()
+        return []
+
+    def memory_block(self, block_id: str) -> BlockHit | None:
+        """Returns None."""
+        del block_id
+        self._check()
+        return None
+
+    def memory_stats(self) -> dict[str, int]:
+        """Returns zeros."""
+        self._check()
+        return {"blocks": 0, "left": 0, "all": 0}
 
     def flush(self) -> None:
         """Does nothing."""

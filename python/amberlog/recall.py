@@ -41,11 +41,12 @@ class RecallHit:
     Attributes:
         session: The name of the session.
         path: The session's file, below the directory.
-        block_id: What leads back to the block, with the session's name.
-        agent: Whose log it is in; of a channel's message, who sent it.
-        kind: One of `RECALL_KINDS`.
-        round: The round of the agent, from 1; 0 outside of any.
-        block: The place within the round, from 0.
+        block_id: Its name in its session, by which `read_block` reads it again, and
+            `SessionMemory.read_block` too.
+        agent: Whose log it is in; of a channel's message, the channel.
+        block_type: One of `RECALL_KINDS`.
+        round_num: The round of the agent, from 1; 0 outside of any.
+        block_num: The place within the round, from 0.
         turn: The turn of the event; None where it has none.
         ts: When it happened, in seconds since 1970; 0 when that is not known.
         event_id: The event; 0 for a message of a channel.
@@ -59,11 +60,11 @@ class RecallHit:
 
     session: str
     path: str
-    block_id: int
+    block_id: str
     agent: str
-    kind: str
-    round: int
-    block: int
+    block_type: str
+    round_num: int
+    block_num: int
     turn: int | None
     ts: float
     event_id: int
@@ -218,7 +219,7 @@ class Recall:
             mode: `auto` and `fts` search by keyword.
             k: The most hits, 10,000 at most.
             session: Only the session of exactly this name, or of this file.
-            agent: Only blocks of exactly this agent.
+            agent: Only blocks of exactly this agent, or messages of exactly this channel.
             kinds: Only blocks of these kinds; see `RECALL_KINDS`.
             tool: Only calls and results of exactly this tool.
             since: Only from this moment on; a number is in seconds since 1970.
@@ -255,7 +256,7 @@ class Recall:
         )
         return [RecallHit(**hit) for hit in found]
 
-    def read_block(self, session: str, block_id: int) -> RecallHit:
+    def read_block(self, session: str, block_id: str) -> RecallHit:
         """Returns a block with its whole text, as it stands in the session now.
 
         Round and block are 0, and the snippet is empty: they belong to a search.

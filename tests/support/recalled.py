@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from amberlog import Recall, RecallHit
 
-PLAIN_WORD = re.compile(r"[a-z]{4,}", re.ASCII)
+PLAIN_WORD = re.compile(r"(?<![\w\u0080-\U0010ffff])[a-z]{4,}(?![\w\u0080-\U0010ffff])")
 SPOKEN = ("user_input", "text_chunk")
 
 

@@ -17,6 +17,8 @@ mod _core {
     #[pymodule_export]
     use super::bundle::PyBundle;
     #[pymodule_export]
+    use super::bundle::memory::PyBlockHit;
+    #[pymodule_export]
     use super::chat::{PyChatLock, PyChatRescue, PyChatStore, PyIdentityLinks, PyTranscriptStore};
     #[pymodule_export]
     use super::codec::{open, pack, pack_pairs, seal, unpack};

@@ -82,8 +82,13 @@ impl PyRecall {
         Ok(hits)
     }
 
-    fn block<'py>(&self, py: Python<'py>, session: &str, id: i64) -> Outcome<Option<Bound<'py, PyDict>>> {
-        let found = py.detach(|| self.recall.block(session, id)).or_raise(py)?;
+    fn block<'py>(
+        &self,
+        py: Python<'py>,
+        session: &str,
+        name: &str,
+    ) -> Outcome<Option<Bound<'py, PyDict>>> {
+        let found = py.detach(|| self.recall.block(session, name)).or_raise(py)?;
         let Some(hit) = found else { return Ok(None) };
         let shown = fields(py, &hit)?;
         shown.set_item("snippet", "")?;
@@ -111,11 +116,11 @@ fn fields<'py>(py: Python<'py>, hit: &Hit) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("session", &hit.session)?;
     fields.set_item("path", &hit.path)?;
-    fields.set_item("block_id", hit.block_id)?;
+    fields.set_item("block_id", &hit.block_id)?;
     fields.set_item("agent", &hit.agent)?;
-    fields.set_item("kind", hit.kind.name())?;
-    fields.set_item("round", hit.round)?;
-    fields.set_item("block", hit.block)?;
+    fields.set_item("block_type", hit.kind.name())?;
+    fields.set_item("round_num", hit.round)?;
+    fields.set_item("block_num", hit.block)?;
     fields.set_item("turn", hit.turn)?;
     fields.set_item("ts", hit.ts)?;
     fields.set_item("event_id", hit.event_id)?;

@@ -121,6 +121,12 @@ impl<'a> Txn<'a> {
         Ok(())
     }
 
+    /// Forgets that the tables of `group` are there, for they were taken away.
+    pub(super) fn forget(&mut self, group: Group) {
+        self.known.remove(group.witness());
+        self.made.retain(|made| *made != group.witness());
+    }
+
     /// Makes a key-value table where it is missing.
     pub(super) fn ensure_table(&mut self, table: Table) -> rusqlite::Result<()> {
         if table == Table::Events {

@@ -14,7 +14,7 @@ use super::read::{Page, Row, Selection};
 use super::record::{Recorded, Unit};
 use super::resume::{Asked, Restored};
 use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
-use super::text::{Filter, Hit};
+use super::text::{BlockHit, Filter, Hit, MemoryFilter, MemoryStats};
 use super::value::Payload;
 use super::verify::Report;
 use super::working::Place;
@@ -164,6 +164,31 @@ impl Bundle {
     /// The rows that fit a query best.
     pub fn search(&self, query: &str, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
         self.inner.search(query, k, filter)
+    }
+
+    /// Brings the index of blocks level; returns how many of an agent, or of all, are new since the last call.
+    pub fn index_memory(&self, agent: Option<&str>) -> Result<u64> {
+        self.inner.index_memory(agent)
+    }
+
+    /// The blocks that fit a query best.
+    pub fn find_blocks(&self, query: &str, k: usize, filter: &MemoryFilter) -> Result<Vec<BlockHit>> {
+        self.inner.find_blocks(query, k, filter)
+    }
+
+    /// One block by its name, whole.
+    pub fn block(&self, name: &str) -> Result<Option<BlockHit>> {
+        self.inner.block(name)
+    }
+
+    /// Keeps events for the index alone, from a place in the caller's list on.
+    pub fn give(&self, agent: &str, from: u64, events: &[Payload]) -> Result<()> {
+        self.inner.give(agent, from, events)
+    }
+
+    /// How much is indexed.
+    pub fn memory_stats(&self) -> Result<MemoryStats> {
+        self.inner.memory_stats()
     }
 }
 

@@ -4,6 +4,7 @@ pub mod chat_index;
 pub mod fault;
 pub mod ffi;
 pub mod fork;
+pub mod fts;
 pub mod open;
 pub mod pages;
 pub mod registry;

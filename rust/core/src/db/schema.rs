@@ -172,6 +172,8 @@ pub enum Group {
     Snapshot,
     /// The keyword index that our searches use.
     Text,
+    /// Events that only the keyword index knows.
+    Given,
     /// The keyword index that the peer's searches use.
     PeerText,
 }
@@ -200,9 +202,18 @@ CREATE TABLE IF NOT EXISTS amber_segment (id INTEGER PRIMARY KEY, messages INTEG
 CREATE TABLE IF NOT EXISTS amber_snapshot (id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, turn INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS amber_snapshot_turn ON amber_snapshot (agent, turn);";
 
+/// A block's id says which row it was cut from, so that it is the same whenever the index is made; its
+/// text is not kept. Names of agents, tools and types are numbers that `amber_name` spells.
 const TEXT: &str = "\
-CREATE TABLE IF NOT EXISTS amber_block (id INTEGER PRIMARY KEY, source TEXT NOT NULL, agent TEXT NOT NULL, type TEXT NOT NULL, event_id INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS amber_name (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS amber_block (id INTEGER PRIMARY KEY, owner INTEGER NOT NULL, kind INTEGER NOT NULL, type INTEGER NOT NULL, live INTEGER NOT NULL, length INTEGER NOT NULL, place INTEGER NOT NULL, round INTEGER NOT NULL, block INTEGER NOT NULL, turn INTEGER, event_id INTEGER NOT NULL, tool INTEGER, channel INTEGER, ts REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS amber_lane (owner INTEGER NOT NULL, origin INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, round INTEGER NOT NULL, block INTEGER NOT NULL, in_round INTEGER NOT NULL, is_said INTEGER NOT NULL, asked INTEGER, turn INTEGER, branch INTEGER NOT NULL, top INTEGER, loose INTEGER NOT NULL, form INTEGER NOT NULL, PRIMARY KEY (owner, origin)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS amber_turn (owner INTEGER NOT NULL, origin INTEGER NOT NULL, turn INTEGER NOT NULL, branch INTEGER NOT NULL, highest INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, round INTEGER NOT NULL, block INTEGER NOT NULL, in_round INTEGER NOT NULL, PRIMARY KEY (owner, origin, turn)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE IF NOT EXISTS amber_text USING fts5(body, whole, content='', contentless_delete=1);";
+
+/// Events that were handed to a search without being part of the log.
+const GIVEN: &str = "\
+CREATE TABLE IF NOT EXISTS amber_given (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL);";
 
 const PEER_TEXT: &str = "\
 CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);
@@ -216,6 +227,7 @@ impl Group {
             Self::Log => LOG,
             Self::Snapshot => SNAPSHOT,
             Self::Text => TEXT,
+            Self::Given => GIVEN,
             Self::PeerText => PEER_TEXT,
         }
     }
@@ -226,7 +238,8 @@ impl Group {
             Self::Private => "amber_meta",
             Self::Log => "amber_foreign",
             Self::Snapshot => "amber_snapshot",
-            Self::Text => "amber_text",
+            Self::Text => "amber_lane",
+            Self::Given => "amber_given",
             Self::PeerText => "fts",
         }
     }

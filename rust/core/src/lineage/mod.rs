@@ -40,7 +40,7 @@ pub use group::{TurnBranches, UserGroup, UserGroups, collect_branch_metadata, co
 pub use highest::Highest;
 pub use log::{Log, select_live_event_ids};
 pub use pairing::{Repair, pair_tool_calls};
-pub use path::ParentPaths;
+pub use path::{ParentPaths, stamp as stamp_of, stated as pairs_of};
 pub use replay::{replay_conversation, replay_with_settled_tools};
 pub use resumable::{announced_events, normalize_resumable_events, resumable_events};
 pub use tail::continues;

@@ -17,12 +17,12 @@ pub(super) fn pairs(path: Option<&Value>) -> impl Iterator<Item = (i64, i64)> {
 }
 
 /// Returns the path that an event states itself; most events leave it to the order of the log.
-pub(super) fn stated(event: &Value) -> impl Iterator<Item = (i64, i64)> {
+pub fn stated(event: &Value) -> impl Iterator<Item = (i64, i64)> {
     pairs(event.get("parent_branch_path"))
 }
 
 /// Returns the turn and branch of an event that has both.
-pub(super) fn stamp(event: &Value) -> Option<(i64, i64)> {
+pub fn stamp(event: &Value) -> Option<(i64, i64)> {
     Some((int(event, "turn_index")?, int(event, "branch_id")?))
 }
 

@@ -6,6 +6,7 @@ pub mod common;
 pub mod embed;
 mod every;
 pub mod query;
+pub mod rank;
 mod scan;
 pub mod snippet;
 mod stem;

@@ -7,6 +7,7 @@ mod draft;
 mod fork;
 mod log;
 mod marks;
+pub(crate) mod memory;
 mod record;
 mod resume;
 mod snapshots;

@@ -5,19 +5,31 @@
 //! flush and at close, in the transaction that moves their watermarks.
 
 mod content;
+mod find;
+mod id;
+mod lane;
+mod memory;
+mod names;
 mod ours;
 mod peer;
 mod search;
+mod whole;
+
+use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use self::id::Origin;
+pub use self::memory::{BlockHit, MemoryFilter, MemoryStats};
+use self::ours::Indexer;
 pub(in crate::bundle) use self::peer::check as check_peer_entry;
 pub use self::search::{Filter, Hit};
 use super::handle::{Inner, State, Txn};
 use super::ledger;
 use crate::db::fault::translate_derived;
-use crate::db::schema::{Group, Table, has_table};
+use crate::db::schema::{Group, has_table};
 use crate::error::{Error, Result};
+use crate::recall::rank::Corpus;
 
 const ACTION: &str = "index";
 /// Rows and bytes that are indexed in one transaction: each leaves a segment of the index, and
@@ -37,6 +49,9 @@ struct Source {
 enum Mark {
     OurEvents,
     OurChannels,
+    OurGiven,
+    Blocks,
+    Words,
     PeerEvents,
     PeerChannels,
     PeerValues,
@@ -47,6 +62,9 @@ impl Mark {
         match self {
             Self::OurEvents => "text:events",
             Self::OurChannels => "text:channels",
+            Self::OurGiven => "text:given",
+            Self::Blocks => "text:blocks",
+            Self::Words => "text:words",
             Self::PeerEvents => "peer_text:events",
             Self::PeerChannels => "peer_text:channels",
             Self::PeerValues => "peer_text:values",
@@ -72,20 +90,8 @@ fn set_mark(connection: &Connection, mark: Mark, rowid: i64) -> rusqlite::Result
     Ok(())
 }
 
-/// The last row of a table.
-fn last_row(connection: &Connection, table: Table) -> rusqlite::Result<i64> {
-    if !has_table(connection, table.name())? {
-        return Ok(0);
-    }
-    let statement = match table {
-        Table::Channels => "SELECT coalesce(max(rowid), 0) FROM channels",
-        _ => "SELECT coalesce(max(rowid), 0) FROM events",
-    };
-    connection.prepare_cached(statement)?.query_row([], |row| row.get(0))
-}
-
-fn rows_after(connection: &Connection, table: Table, rowid: i64) -> rusqlite::Result<Vec<Source>> {
-    let mut select = connection.prepare_cached(table.sql().after)?;
+fn rows_after(connection: &Connection, origin: Origin, rowid: i64) -> rusqlite::Result<Vec<Source>> {
+    let mut select = connection.prepare_cached(origin.after())?;
     let mut rows = select.query((rowid, i64::try_from(ROWS).unwrap_or(i64::MAX)))?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while bytes < BYTES
@@ -118,16 +124,16 @@ impl Inner {
     }
 
     fn is_behind(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        for (table, ours, peer) in [
-            (Table::Events, Mark::OurEvents, Mark::PeerEvents),
-            (Table::Channels, Mark::OurChannels, Mark::PeerChannels),
-        ] {
-            let last = last_row(connection, table)?;
-            if last > mark(connection, ours)? || (self.options.peer_text && last > mark(connection, peer)?) {
+        for origin in Origin::ALL {
+            let last = origin.last_row(connection)?;
+            let peers = peers_mark(origin).filter(|_| self.options.peer_text);
+            let is_level = |done: Mark| -> rusqlite::Result<bool> { Ok(last <= mark(connection, done)?) };
+            if !is_level(origin.mark())? || !peers.map_or(Ok(true), is_level)? {
                 return Ok(true);
             }
         }
-        Ok(has_table(connection, "amber_foreign")? && ledger::has_foreign(connection)?)
+        Ok(is_of_old_shape(connection)?
+            || (has_table(connection, "amber_foreign")? && ledger::has_foreign(connection)?))
     }
 
     /// Throws both indexes away, so that the next look makes them anew.
@@ -135,11 +141,9 @@ impl Inner {
         self.write_locked(state, ACTION, |txn| {
             let fault = txn.fault(ACTION);
             txn.ensure(Group::Private).map_err(&fault)?;
-            ours::drop_all(txn.connection).map_err(&fault)?;
+            drop_ours(txn.connection).map_err(&fault)?;
             peer::drop_all(txn.connection).map_err(&fault)?;
-            for mark in
-                [Mark::OurEvents, Mark::OurChannels, Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues]
-            {
+            for mark in [Mark::PeerEvents, Mark::PeerChannels, Mark::PeerValues] {
                 set_mark(txn.connection, mark, 0).map_err(&fault)?;
             }
             Ok(())
@@ -149,55 +153,112 @@ impl Inner {
     }
 }
 
+/// How far the peer's index has got with rows that it has as well.
+const fn peers_mark(origin: Origin) -> Option<Mark> {
+    match origin {
+        Origin::Events => Some(Mark::PeerEvents),
+        Origin::Channels => Some(Mark::PeerChannels),
+        Origin::Given => None,
+    }
+}
+
+/// Whether the file holds our index in the shape of an earlier version: it is made anew then.
+fn is_of_old_shape(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(has_table(connection, "amber_block")? && !find::has_index(connection)?)
+}
+
+/// Removes our index; all that it was made from is indexed again.
+fn drop_ours(connection: &Connection) -> rusqlite::Result<()> {
+    ours::drop_all(connection)?;
+    for done in [Mark::OurEvents, Mark::OurChannels, Mark::OurGiven, Mark::Blocks, Mark::Words] {
+        set_mark(connection, done, 0)?;
+    }
+    Ok(())
+}
+
 /// Indexes a bounded number of rows.
 fn index_some(txn: &mut Txn<'_>) -> Result<()> {
     let fault = txn.fault(ACTION);
     take_in_foreign(txn)?;
+    if is_of_old_shape(txn.connection).map_err(&fault)? {
+        txn.ensure(Group::Private).map_err(&fault)?;
+        drop_ours(txn.connection).map_err(&fault)?;
+    }
     txn.ensure(Group::Text).map_err(&fault)?;
     let inner = txn.inner;
+    let connection = txn.connection;
     let spoilt = |source: rusqlite::Error| translate_derived(&inner.path, ACTION, &source);
     let peer_text = inner.options.peer_text;
     let seen = if peer_text {
         txn.ensure(Group::PeerText).map_err(&fault)?;
         peer::adopt(txn)?
     } else {
-        std::collections::HashSet::new()
+        HashSet::new()
     };
-    for (table, ours, peer) in [
-        (Table::Events, Mark::OurEvents, Mark::PeerEvents),
-        (Table::Channels, Mark::OurChannels, Mark::PeerChannels),
-    ] {
-        if !has_table(txn.connection, table.name()).map_err(&fault)? {
-            continue;
-        }
-        let our_mark = mark(txn.connection, ours).map_err(&fault)?;
-        let peer_mark = if peer_text { mark(txn.connection, peer).map_err(&fault)? } else { i64::MAX };
-        let mut from = our_mark.min(peer_mark);
-        loop {
-            let rows = rows_after(txn.connection, table, from).map_err(fault)?;
-            let Some(last) = rows.last().map(|row| row.rowid) else { break };
-            let new = |from: i64| rows.iter().filter(move |row| row.rowid > from);
-            ours::index(txn.connection, table, new(our_mark)).map_err(spoilt)?;
-            set_mark(txn.connection, ours, our_mark.max(last)).map_err(fault)?;
-            if peer_text {
-                let unseen = new(peer_mark).filter(|row| !seen.contains(&row.key));
-                peer::index(txn.connection, table, unseen).map_err(spoilt)?;
-                set_mark(txn.connection, peer, peer_mark.max(last)).map_err(fault)?;
-            }
-            // What the peer has indexed is known in this transaction only.
-            if seen.is_empty() {
-                break;
-            }
-            from = last;
+    let mut indexer = Indexer::new(connection, connection);
+    for origin in Origin::ALL {
+        if has_table(connection, origin.table()).map_err(&fault)? {
+            index_table(connection, origin, &mut indexer, peer_text.then_some(&seen)).map_err(spoilt)?;
         }
     }
+    indexer.finish().map_err(spoilt)?;
+    grow(connection, indexer.added).map_err(&fault)?;
     // What contradicts what the index holds is met here, where it is known for damage, and not at
     // the commit.
-    txn.connection.execute_batch("INSERT INTO amber_text (amber_text) VALUES ('flush')").map_err(spoilt)?;
+    connection.execute_batch("INSERT INTO amber_text (amber_text) VALUES ('flush')").map_err(spoilt)?;
     if peer_text {
-        txn.connection.execute_batch("INSERT INTO fts (fts) VALUES ('flush')").map_err(spoilt)?;
+        connection.execute_batch("INSERT INTO fts (fts) VALUES ('flush')").map_err(spoilt)?;
     }
     Ok(())
+}
+
+/// Indexes rows of one table. `seen` holds the keys that the peer has in its own index, where that is
+/// to be kept level as well.
+fn index_table(
+    connection: &Connection,
+    origin: Origin,
+    indexer: &mut Indexer<'_>,
+    seen: Option<&HashSet<Vec<u8>>>,
+) -> rusqlite::Result<()> {
+    let ours = origin.mark();
+    let peers = seen.zip(peers_mark(origin)).zip(origin.shared());
+    let our_mark = mark(connection, ours)?;
+    let peer_mark = peers.map_or(Ok(i64::MAX), |((_, peers), _)| mark(connection, peers))?;
+    let mut from = our_mark.min(peer_mark);
+    loop {
+        let rows = rows_after(connection, origin, from)?;
+        let Some(last) = rows.last().map(|row| row.rowid) else { return Ok(()) };
+        let new = |from: i64| rows.iter().filter(move |row| row.rowid > from);
+        indexer.add(origin, new(our_mark))?;
+        set_mark(connection, ours, our_mark.max(last))?;
+        if let Some(((seen, peers), table)) = peers {
+            peer::index(connection, table, new(peer_mark).filter(|row| !seen.contains(&row.key)))?;
+            set_mark(connection, peers, peer_mark.max(last))?;
+        }
+        // What the peer has indexed is known in this transaction only.
+        if seen.is_none_or(HashSet::is_empty) {
+            return Ok(());
+        }
+        from = last;
+    }
+}
+
+/// Counts what was added to our index.
+fn grow(connection: &Connection, added: Corpus) -> rusqlite::Result<()> {
+    if added.blocks == 0 {
+        return Ok(());
+    }
+    for (which, more) in [(Mark::Blocks, added.blocks), (Mark::Words, added.words)] {
+        let count = mark(connection, which)?.saturating_add_unsigned(more);
+        set_mark(connection, which, count)?;
+    }
+    Ok(())
+}
+
+/// How much our index holds.
+fn corpus(connection: &Connection) -> rusqlite::Result<Corpus> {
+    let count = |which| mark(connection, which).map(i64::unsigned_abs);
+    Ok(Corpus { blocks: count(Mark::Blocks)?, words: count(Mark::Words)? })
 }
 
 /// Rows that another program added or rewrote: rewritten ones make our index start anew.
@@ -217,10 +278,8 @@ fn take_in_foreign(txn: &mut Txn<'_>) -> Result<()> {
         .query_row("SELECT EXISTS (SELECT 1 FROM amber_foreign WHERE rewritten = 1)", [], |row| row.get(0))
         .map_err(&fault)?;
     if rewritten {
-        ours::drop_all(txn.connection).map_err(&fault)?;
-        set_mark(txn.connection, Mark::OurEvents, 0).map_err(&fault)?;
-        set_mark(txn.connection, Mark::OurChannels, 0).map_err(&fault)?;
-        txn.ensure(Group::Text).map_err(&fault)?;
+        drop_ours(txn.connection).map_err(&fault)?;
+        txn.forget(Group::Text);
     }
     ledger::adopt_foreign(txn.connection).map_err(&fault)
 }

@@ -1,32 +1,23 @@
 //! Asking the index: words are words, a filter is part of the question, and nothing raises.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
-use super::ours::{self, CHANNEL};
-use super::{Mark, last_row, mark, rows_after};
+use super::find::{self, Index, Narrow, find, has_index, is_wiped};
+use super::id::Origin;
+use super::names;
+use super::ours::{self, CHANNEL, Indexer};
+use super::{corpus, is_of_old_shape, mark, rows_after};
 use crate::bundle::handle::Inner;
 use crate::bundle::value::open_value;
 use crate::codec::Value;
 use crate::db::open;
 use crate::db::schema::{Table, has_table};
 use crate::error::{Error, Result};
-use crate::recall::common::Plan;
-use crate::recall::query::{Query, parse};
+use crate::recall::query::parse;
+use crate::recall::rank::Corpus;
 
 const ACTION: &str = "search";
-
-const RANKED: &str = "\
-SELECT b.id, -bm25(amber_text), b.source, b.agent, b.type, b.event_id
-FROM amber_text JOIN amber_block AS b ON b.id = amber_text.rowid
-WHERE amber_text MATCH ?1 AND (?2 IS NULL OR b.agent = ?2)
-  AND (?3 IS NULL OR b.type IN (SELECT value FROM json_each(?3)))
-ORDER BY bm25(amber_text), b.id LIMIT ?4";
-const NEWEST: &str = "\
-SELECT b.id, 0.0, b.source, b.agent, b.type, b.event_id
-FROM amber_text JOIN amber_block AS b ON b.id = amber_text.rowid
-WHERE amber_text MATCH ?1 AND (?2 IS NULL OR b.agent = ?2)
-  AND (?3 IS NULL OR b.type IN (SELECT value FROM json_each(?3)))
-ORDER BY amber_text.rowid DESC LIMIT ?4";
 
 /// What a search is narrowed to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,7 +31,7 @@ pub struct Filter<'a> {
 /// A row that a search found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// The row of the index.
+    /// The block of the row that fits best.
     pub doc_id: i64,
     /// How well it fits; higher is better.
     pub score: f64,
@@ -63,8 +54,69 @@ impl Inner {
         if k == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
+        let narrow = Narrow {
+            agent: filter.agent,
+            kinds: None,
+            types: filter.types,
+            tool: None,
+            since: None,
+            until: None,
+            turns: (None, None),
+            all_branches: true,
+            by_event: true,
+        };
+        self.on_index(|rows, indexes| {
+            let hits = find(indexes, &query, k, &narrow).map_err(self.fault(ACTION))?;
+            hits.into_iter().map(|hit| self.event_hit(rows, indexes, hit)).collect()
+        })
+    }
+
+    fn event_hit(&self, rows: &Connection, indexes: &[Index<'_>], hit: find::Hit) -> Result<Hit> {
+        let fault = self.fault(ACTION);
+        let index = indexes.get(hit.index).ok_or_else(|| self.lost_row())?.connection;
+        let number = hit.id.number();
+        let (kind, event_id): (Option<i64>, i64) = index
+            .prepare_cached("SELECT type, event_id FROM amber_block WHERE id = ?1")
+            .and_then(|mut select| select.query_row([number], |row| Ok((row.get(0)?, row.get(1)?))))
+            .map_err(&fault)?;
+        let found: Option<(Vec<u8>, Vec<u8>)> = rows
+            .prepare_cached(hit.id.origin.row())
+            .and_then(|mut select| {
+                select.query_row([hit.id.row], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
+            .map_err(&fault)?;
+        let (key, stored) = found.ok_or_else(|| self.lost_row())?;
+        let sender = match hit.id.origin {
+            Origin::Channels => Some(self.sender(&key, &stored)?),
+            Origin::Events | Origin::Given => None,
+        };
+        Ok(Hit {
+            doc_id: number,
+            score: hit.score,
+            owner: hit.id.origin.parse(&key).map(|(owner, _)| owner.to_owned()).unwrap_or_default(),
+            source: String::from_utf8_lossy(&key).into_owned(),
+            kind: match hit.id.origin {
+                Origin::Channels => CHANNEL.to_owned(),
+                Origin::Events | Origin::Given => names::spelt(index, kind).map_err(&fault)?,
+            },
+            event_id,
+            sender,
+        })
+    }
+
+    pub(super) fn lost_row(&self) -> Error {
+        Error::damaged(&self.path, "its text index", "it names a row that is not there")
+    }
+
+    fn sender(&self, key: &[u8], stored: &[u8]) -> Result<String> {
+        let value = open_value(&self.path, Table::Channels, key, stored)?;
+        Ok(value.get("sender").and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    /// Runs `work` on an index that holds all rows: where the rows are, and the indexes to ask.
+    pub(super) fn on_index<R>(&self, work: impl Fn(&Connection, &[Index<'_>]) -> Result<R>) -> Result<R> {
         if self.source.is_some() {
-            return self.search_at_rest(&query, k, filter);
+            return self.at_rest(&work);
         }
         self.check_process(ACTION)?;
         let mut state = self.lock();
@@ -73,167 +125,134 @@ impl Inner {
             // The index cannot grow, on a full disk say: what it lacks is indexed in memory.
             Err(Error::Io { .. }) => {
                 drop(state);
-                return self.search_at_rest(&query, k, filter);
+                return self.at_rest(&work);
             }
             outcome => outcome?,
         }
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?;
-        let found = ask(self, connection, &query, k, filter);
+        let found = self.on_disk(connection, &work);
         if !matches!(found, Err(Error::Damaged { .. })) {
             return found;
         }
         // The index is derived: it is made anew once, and what it finds then is the answer.
         self.rebuild(&mut state)?;
         self.index_text(&mut state)?;
-        ask(self, state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?, &query, k, filter)
+        self.on_disk(state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?, &work)
     }
 
-    /// Searches a bundle that cannot be written: what its index lacks is indexed in memory.
-    fn search_at_rest(&self, query: &Query, k: usize, filter: Filter<'_>) -> Result<Vec<Hit>> {
+    fn on_disk<R>(
+        &self,
+        connection: &Connection,
+        work: &impl Fn(&Connection, &[Index<'_>]) -> Result<R>,
+    ) -> Result<R> {
+        let fault = self.fault(ACTION);
+        if !has_index(connection).map_err(&fault)? {
+            return work(connection, &[]);
+        }
+        if is_wiped(connection).map_err(&fault)? {
+            return Err(Error::damaged(&self.path, "its text index", "its records hold nothing but zeros"));
+        }
+        let index = corpus(connection).and_then(|held| Index::open(connection, held)).map_err(&fault)?;
+        work(connection, &[index])
+    }
+
+    /// Works on a bundle that cannot be written: what its index lacks is indexed in memory.
+    fn at_rest<R>(&self, work: &impl Fn(&Connection, &[Index<'_>]) -> Result<R>) -> Result<R> {
         self.read(ACTION, |connection| {
             let fault = self.fault(ACTION);
-            let indexed = if has_table(connection, "amber_text").map_err(&fault)? {
-                ask(self, connection, query, k, filter)
-            } else {
-                Ok(Vec::new())
-            };
-            // An index that is damaged counts for nothing: all is indexed anew, in memory.
-            let (mut hits, is_whole) = match indexed {
-                Ok(hits) => (hits, true),
-                Err(Error::Damaged { .. }) => (Vec::new(), false),
-                Err(error) => return Err(error),
-            };
-            let extra = self.index_rest(connection, is_whole)?;
-            if let Some(extra) = extra {
-                hits.extend(ask(self, &extra, query, k, filter)?);
-                hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-                hits.truncate(k);
-                for hit in &mut hits {
-                    hit.sender = sender(self, connection, &hit.kind, &hit.source)?;
+            if has_index(connection).map_err(&fault)? && !is_rewritten(connection).map_err(&fault)? {
+                let rest = rest_of(connection, false)?;
+                let found = match &rest {
+                    Rest::Nothing => self.on_disk(connection, work),
+                    Rest::After(memory, added) => self.on_disk(connection, &|rows, indexes| {
+                        let more = Index::open(memory, *added).map_err(self.fault(ACTION))?;
+                        work(rows, &[indexes, &[more]].concat())
+                    }),
+                    Rest::All => Err(self.lost_row()),
+                };
+                // An index that is damaged counts for nothing: all is indexed anew, in memory.
+                if !matches!(found, Err(Error::Damaged { .. })) {
+                    return found;
                 }
             }
-            Ok(hits)
-        })
-    }
-
-    /// An index of the rows that the bundle's own does not hold; `None` when it holds all.
-    fn index_rest(&self, connection: &Connection, is_whole: bool) -> Result<Option<Connection>> {
-        let fault = self.fault(ACTION);
-        let mut extra = None;
-        let tables = [(Table::Events, Mark::OurEvents), (Table::Channels, Mark::OurChannels)];
-        let has_index = is_whole && has_table(connection, "amber_text").map_err(&fault)?;
-        for (table, which) in tables {
-            let last = last_row(connection, table).map_err(&fault)?;
-            let mut from = if has_index { mark(connection, which).map_err(&fault)? } else { 0 };
-            while from < last {
-                let rows = rows_after(connection, table, from).map_err(&fault)?;
-                let Some(end) = rows.last().map(|row| row.rowid) else { break };
-                if extra.is_none() {
-                    let memory = open::in_memory()?;
-                    ours::create(&memory).map_err(&fault)?;
-                    extra = Some(memory);
+            match rest_of(connection, true)? {
+                Rest::After(memory, held) => {
+                    let index = Index::open(&memory, held).map_err(&fault)?;
+                    work(connection, &[index])
                 }
-                if let Some(memory) = &extra {
-                    ours::index(memory, table, rows.iter()).map_err(&fault)?;
-                }
-                from = end;
+                Rest::Nothing | Rest::All => work(connection, &[]),
             }
-        }
-        Ok(extra)
-    }
-}
-
-fn ask(
-    inner: &Inner,
-    connection: &Connection,
-    query: &Query,
-    k: usize,
-    filter: Filter<'_>,
-) -> Result<Vec<Hit>> {
-    let fault = inner.fault(ACTION);
-    if !has_table(connection, "amber_block").map_err(&fault)? {
-        return Ok(Vec::new());
-    }
-    if is_wiped(connection).map_err(&fault)? {
-        return Err(Error::damaged(&inner.path, "its text index", "its records hold nothing but zeros"));
-    }
-    let (statement, expression) = match plan(connection, query).map_err(&fault)? {
-        Plan::Nothing => return Ok(Vec::new()),
-        Plan::Ranked(expression) => (RANKED, expression),
-        Plan::OnlyCommon(expression) => (NEWEST, expression),
-    };
-    let types = filter.types.map(|types| {
-        serde_json::Value::Array(types.iter().map(|kind| serde_json::Value::String(kind.clone())).collect())
-            .to_string()
-    });
-    let limit = i64::try_from(k).unwrap_or(i64::MAX);
-    let mut hits: Vec<Hit> = connection
-        .prepare_cached(statement)
-        .and_then(|mut select| {
-            select
-                .query_map((&expression, filter.agent, types, limit), |row| {
-                    Ok(Hit {
-                        doc_id: row.get(0)?,
-                        score: row.get(1)?,
-                        source: row.get(2)?,
-                        owner: row.get(3)?,
-                        kind: row.get(4)?,
-                        event_id: row.get(5)?,
-                        sender: None,
-                    })
-                })?
-                .collect()
         })
-        .map_err(&fault)?;
-    for hit in &mut hits {
-        hit.sender = sender(inner, connection, &hit.kind, &hit.source)?;
     }
-    Ok(hits)
 }
 
-/// Whether the two records that describe the index are all zeros. To SQLite that is an empty index,
-/// in which nothing is found and nothing is wrong.
-fn is_wiped(connection: &Connection) -> rusqlite::Result<bool> {
-    const WIPED: &str = "\
-SELECT EXISTS (SELECT 1 FROM amber_text_data WHERE id IN (1, 10) AND block = zeroblob(length(block)))
-  AND EXISTS (SELECT 1 FROM amber_block)";
-    connection.prepare_cached(WIPED)?.query_row([], |row| row.get(0))
-}
-
-fn sender(inner: &Inner, connection: &Connection, kind: &str, source: &str) -> Result<Option<String>> {
-    let fault = inner.fault(ACTION);
-    if kind != CHANNEL || !has_table(connection, "channels").map_err(&fault)? {
-        return Ok(None);
+/// Whether rows were rewritten since they were indexed.
+fn is_rewritten(connection: &Connection) -> rusqlite::Result<bool> {
+    if is_of_old_shape(connection)? {
+        return Ok(true);
     }
-    let key = source.as_bytes();
-    let stored: Option<Vec<u8>> = connection
-        .prepare_cached(Table::Channels.sql().get)
-        .and_then(|mut select| select.query_row([key], |row| row.get(0)).optional())
-        .map_err(&fault)?;
-    let Some(stored) = stored else { return Ok(None) };
-    let value = open_value(&inner.path, Table::Channels, key, &stored)?;
-    Ok(Some(value.get("sender").and_then(Value::as_str).unwrap_or_default().to_owned()))
+    if !has_table(connection, "amber_foreign")? {
+        return Ok(false);
+    }
+    connection
+        .query_row("SELECT EXISTS (SELECT 1 FROM amber_foreign WHERE rewritten = 1)", [], |row| row.get(0))
 }
 
-/// Leaves out words that most blocks hold, where that can be known.
-fn plan(connection: &Connection, query: &Query) -> rusqlite::Result<Plan> {
-    const VOCABULARY: &str = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.amber_vocabulary USING fts5vocab('main', 'amber_text', 'row')";
-    let total: i64 = connection
-        .prepare_cached("SELECT coalesce(max(id), 0) FROM amber_block")?
-        .query_row([], |row| row.get(0))?;
-    connection.execute_batch(VOCABULARY)?;
-    let mut frequency = connection.prepare_cached("SELECT doc FROM temp.amber_vocabulary WHERE term = ?1")?;
-    let failure = std::cell::RefCell::new(None);
-    let count = |term: &str, select: &mut rusqlite::CachedStatement<'_>| {
-        select.query_row([term], |row| row.get::<_, i64>(0)).optional()
-    };
-    let select = std::cell::RefCell::new(&mut frequency);
-    let plan = query.plan(total.unsigned_abs(), |term| match count(term, &mut select.borrow_mut()) {
-        Ok(found) => found.unwrap_or(0).unsigned_abs(),
-        Err(source) => {
-            failure.replace(Some(source));
-            0
+/// The rows that an index does not hold.
+enum Rest {
+    /// There are none.
+    Nothing,
+    /// They are in this index in memory.
+    After(Connection, Corpus),
+    /// They change what the index says of older rows.
+    All,
+}
+
+/// Indexes in memory what the bundle's index lacks, or all rows.
+fn rest_of(connection: &Connection, all: bool) -> Result<Rest> {
+    let path = std::path::Path::new("");
+    let fault = |source: rusqlite::Error| crate::db::fault::translate(path, ACTION, &source);
+    let mut marks = Vec::new();
+    for origin in Origin::ALL {
+        let from = if all { 0 } else { mark(connection, origin.mark()).map_err(fault)? };
+        if origin.last_row(connection).map_err(fault)? > from {
+            marks.push((origin, from));
         }
-    });
-    failure.into_inner().map_or(Ok(plan), Err)
+    }
+    if marks.is_empty() {
+        return Ok(Rest::Nothing);
+    }
+    let memory = open::in_memory()?;
+    ours::create(&memory).map_err(fault)?;
+    if !all {
+        for table in ["amber_name", "amber_lane", "amber_turn"] {
+            copy(connection, &memory, table).map_err(fault)?;
+        }
+    }
+    let mut indexer = Indexer::new(connection, &memory);
+    for (origin, mut from) in marks {
+        loop {
+            let rows = rows_after(connection, origin, from).map_err(fault)?;
+            let Some(last) = rows.last().map(|row| row.rowid) else { break };
+            indexer.add(origin, rows.iter()).map_err(fault)?;
+            from = last;
+        }
+    }
+    indexer.finish().map_err(fault)?;
+    let (added, reached_back) = (indexer.added, indexer.reached_back);
+    if reached_back && !all { Ok(Rest::All) } else { Ok(Rest::After(memory, added)) }
+}
+
+/// Copies a small table of the index.
+fn copy(from: &Connection, to: &Connection, table: &str) -> rusqlite::Result<()> {
+    let mut select = from.prepare(&format!("SELECT * FROM {table}"))?;
+    let columns = select.column_count();
+    let slots = vec!["?"; columns].join(", ");
+    let mut insert = to.prepare(&format!("INSERT INTO {table} VALUES ({slots})"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let cells: Vec<Cell> = (0..columns).map(|at| row.get(at)).collect::<rusqlite::Result<_>>()?;
+        insert.execute(params_from_iter(cells))?;
+    }
+    Ok(())
 }

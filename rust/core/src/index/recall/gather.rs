@@ -23,7 +23,7 @@ pub(super) const DEMOTION: f32 = 0.25;
 pub struct Filter {
     /// Only sessions of exactly this name.
     pub session: Option<String>,
-    /// Only blocks of exactly this agent; of a channel, that it sent.
+    /// Only blocks of exactly this agent, or messages of exactly this channel.
     pub agent: Option<String>,
     /// Only blocks of these kinds.
     pub kinds: Option<Vec<Kind>>,

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::index::handle::found_in;
 use crate::index::name::stem;
 use crate::index::read;
-use crate::model::{EVENT_MARK, MESSAGE_MARK, parse_numbered};
+use crate::index::rows::Trouble;
+use crate::model::{EVENT_MARK, MESSAGE_MARK, channel_key, event_key, parse_numbered};
 use crate::recall::blocks::{Kind, cut_message, pieces};
 
 /// A block of a session.
@@ -23,9 +24,9 @@ pub struct Hit {
     pub session: String,
     /// The session's file, below the session directory.
     pub path: String,
-    /// What leads back to the block, in its session.
-    pub block_id: i64,
-    /// Whose log it is in; of a channel's message, who sent it.
+    /// Its name in its session, the same as a search of that session gives it.
+    pub block_id: String,
+    /// Whose log it is in; of a channel's message, the channel.
     pub agent: String,
     /// What it is.
     pub kind: Kind,
@@ -53,6 +54,7 @@ pub struct Hit {
 
 /// A block as its row tells it.
 struct Told {
+    name: String,
     agent: String,
     kind: Kind,
     turn: Option<i64>,
@@ -86,16 +88,38 @@ pub(super) fn hits(directory: &Path, found: &[Found], ground: &Ground) -> Result
     Ok(hits.into_iter().flatten().collect())
 }
 
-/// Reads one block by its number; `None` where there is none.
-pub(super) fn block(directory: &Path, path: &str, id: i64) -> Result<Option<Hit>> {
-    let told = told(directory, path, &[id])?.pop().flatten();
-    let nowhere =
-        |told: &Told| Found { score: 0.0, at: 0, id, place: 0, ts: told.ts, kind: 0, same: (0, 0) };
+/// Reads one block by its name; `None` where there is none.
+pub(super) fn block(directory: &Path, path: &str, name: &str) -> Result<Option<Hit>> {
+    let Some((table, key, part)) = parse(name) else { return Ok(None) };
+    let session: read::Found = found_in(directory, &directory.join(path))?;
+    let told = through_rows(&session, |rows| {
+        let Some(stored) = rows.value(table.name(), &key)? else { return Ok(None) };
+        let value = decoded(table, &key, &stored).map_err(|what| damaged(&session, table, &key, what))?;
+        let origin = Origin { rowid: 0, is_message: table == Table::Channels, part };
+        Ok(Told::of(origin, &key, &value))
+    })?;
     Ok(told.map(|told| {
-        let found = nowhere(&told);
         let kind = told.kind;
+        let found = Found { score: 0.0, at: 0, id: 0, place: 0, ts: told.ts, kind: 0, same: (0, 0) };
         Hit { kind, ..told.hit(path, &found) }
     }))
+}
+
+/// Table, key and piece that a block's name stands for.
+fn parse(name: &str) -> Option<(Table, Vec<u8>, usize)> {
+    let (row, part) = name.rsplit_once(":p")?;
+    let (event, message) = (row.rfind(EVENT_MARK), row.rfind(MESSAGE_MARK));
+    let (table, mark) =
+        if event > message { (Table::Events, EVENT_MARK) } else { (Table::Channels, MESSAGE_MARK) };
+    let (owner, number) = row.rsplit_once(mark)?;
+    let number = number.parse().ok()?;
+    let key = if event > message { event_key(owner, number) } else { channel_key(owner, number) };
+    Some((table, key, part.parse().ok()?))
+}
+
+fn damaged(session: &read::Found, table: Table, key: &[u8], what: String) -> Trouble {
+    let at = format!("{}[{}]", table.name(), String::from_utf8_lossy(key));
+    Error::damaged(&session.file, at, what).into()
 }
 
 impl Told {
@@ -104,7 +128,7 @@ impl Told {
         Hit {
             session: stem(path).to_owned(),
             path: path.to_owned(),
-            block_id: found.id,
+            block_id: self.name,
             agent: self.agent,
             kind: kind_of(found.kind),
             round,
@@ -129,7 +153,8 @@ impl Told {
             let (channel, number) = parse_numbered(key, MESSAGE_MARK)?;
             let block = cut_message(channel, i64::try_from(number).ok()?, value)?;
             return Some(Self {
-                agent: text("sender"),
+                name: format!("{channel}{MESSAGE_MARK}{number}:p0"),
+                agent: channel.to_owned(),
                 kind: block.kind,
                 turn: None,
                 ts,
@@ -140,10 +165,11 @@ impl Told {
                 content: block.text,
             });
         }
-        let (agent, _) = parse_numbered(key, EVENT_MARK)?;
+        let (agent, number) = parse_numbered(key, EVENT_MARK)?;
         let piece = pieces(value).into_iter().nth(origin.part)?;
         let named = |wanted: Kind, field: &str| if piece.kind == wanted { text(field) } else { String::new() };
         Some(Self {
+            name: format!("{agent}{EVENT_MARK}{number}:p{}", origin.part),
             agent: agent.to_owned(),
             kind: piece.kind,
             turn: value.get("turn_index").and_then(Value::as_i64),
@@ -168,12 +194,10 @@ fn told(directory: &Path, path: &str, ids: &[i64]) -> Result<Vec<Option<Told>>> 
                 rows.row_at(table.name(), origin.rowid, &mut |_, key, stored| {
                     told = decoded(table, key, stored)
                         .map(|value| Told::of(origin, key, &value))
-                        .map_err(|what| (String::from_utf8_lossy(key).into_owned(), what));
+                        .map_err(|what| (key.to_vec(), what));
                     ControlFlow::Break(())
                 })?;
-                told.map_err(|(key, what)| {
-                    Error::damaged(&session.file, format!("{}[{key}]", table.name()), what).into()
-                })
+                told.map_err(|(key, what): (Vec<u8>, String)| damaged(&session, table, &key, what))
             })
             .collect()
     })

@@ -62,19 +62,23 @@ impl Home {
     pub fn lock(&self, timeout: Duration) -> Result<Exclusion> {
         match fs::create_dir(&self.path) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.path.is_dir() => {}
             Err(error) => return Err(refused(&self.path, &error)),
         }
         Exclusion::take(&self.index(), timeout)
     }
 
-    /// Opens the index that is there; `None` where there is none that can be used.
-    pub fn open(&self) -> Result<Option<Shelf>> {
+    /// Opens the index that is there; `None` where there is none that can be used. Unless `is_checked` its
+    /// bytes are compared with their checksums, which costs one look at each.
+    pub fn open(&self, is_checked: bool) -> Result<Option<Shelf>> {
         let path = self.index();
         let Ok(stamp) = Fingerprint::of(&path.join(META)) else { return Ok(None) };
         guarded(&path, || {
             let directory = MmapDirectory::open(&path)?;
             let index = Index::open(directory)?;
+            if !is_checked && !index.validate_checksum()?.is_empty() {
+                return Ok(None);
+            }
             self.read(index, Some(stamp))
         })
     }
@@ -186,7 +190,8 @@ fn refused(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied
         | io::ErrorKind::ReadOnlyFilesystem
-        | io::ErrorKind::NotADirectory => Error::ReadOnly { path: path.to_owned(), action: "write" },
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists => Error::ReadOnly { path: path.to_owned(), action: "write" },
         _ => Error::io(path, "write", error),
     }
 }

@@ -64,6 +64,8 @@ pub struct Recall {
 #[derive(Default)]
 struct State {
     shelf: Option<Shelf>,
+    /// Whether the bytes of the index were compared with their checksums once.
+    is_checked: bool,
     is_closed: bool,
 }
 
@@ -91,7 +93,7 @@ impl Recall {
     /// Closes it; a second call does nothing.
     pub fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = State { shelf: None, is_closed: true };
+        *state = State { is_closed: true, ..State::default() };
     }
 
     /// Brings the index level with the sessions on disk. An unchanged directory costs a look at each file.
@@ -134,7 +136,8 @@ impl Recall {
             self.home.is_behind(shelf) || self.home.is_gone(shelf)
         });
         if is_stale {
-            state.shelf = self.home.open()?;
+            state.shelf = self.reopened(state.is_checked)?;
+            state.is_checked = true;
         }
         if let Some(shelf) = &state.shelf
             && !options.full
@@ -165,9 +168,18 @@ impl Recall {
         state.shelf = match shelf.is_in_memory() {
             true => Some(shelf),
             // What was written is read again, with its new stamp.
-            false => self.home.open()?,
+            false => self.reopened(true)?,
         };
         Ok(report)
+    }
+
+    /// The index that is there; `None` where it is missing, damaged or of another version: then it is
+    /// begun anew by whoever may write it.
+    fn reopened(&self, is_checked: bool) -> Result<Option<Shelf>> {
+        match self.home.open(is_checked) {
+            Err(Error::Damaged { .. }) => Ok(None),
+            opened => opened,
+        }
     }
 
     /// The index to write to, now that nobody else does.
@@ -183,7 +195,7 @@ impl Recall {
         }
         match known {
             Some(shelf) if !shelf.is_in_memory() && !self.home.is_behind(&shelf) => Ok(shelf),
-            _ => match self.home.open()? {
+            _ => match self.reopened(false)? {
                 Some(shelf) => Ok(shelf),
                 None => self.home.begin(),
             },
@@ -246,20 +258,20 @@ impl Recall {
         }
     }
 
-    /// Reads one block of a session by its name or path; `None` where it has no such block.
-    pub fn block(&self, session: &str, id: i64) -> Result<Option<Hit>> {
+    /// Reads one block by the name of its session and its own; `None` where there is no such block.
+    pub fn block(&self, session: &str, name: &str) -> Result<Option<Hit>> {
         drop(self.state("read")?);
         let files = super::family(&self.directory, session)?;
         let Some(file) = files.first() else { return Ok(None) };
         let path = file.strip_prefix(&self.directory).unwrap_or(file).to_string_lossy().into_owned();
-        hit::block(&self.directory, &path, id)
+        hit::block(&self.directory, &path, name)
     }
 
     /// Counts what the index holds, as it stands.
     pub fn counts(&self) -> Result<Counts> {
         let mut state = self.state("count")?;
         if state.shelf.is_none() {
-            state.shelf = self.home.open()?;
+            state.shelf = self.reopened(true)?;
         }
         let Some(shelf) = &state.shelf else { return Ok(Counts::default()) };
         let counted = level::counts(&shelf.ground.roster);

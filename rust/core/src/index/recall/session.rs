@@ -134,8 +134,7 @@ fn blocks(found: &Found, rows: &dyn Rows, sink: &mut dyn Sink) -> Result<Facts, 
             Ok(message) => {
                 let number = i64::try_from(number).unwrap_or(i64::MAX);
                 cut.extend(cut_message(channel, number, &message));
-                let sender = message.get("sender").and_then(Value::as_str).unwrap_or_default();
-                give(sender, rowid, true, &mut cut, sink);
+                give(channel, rowid, true, &mut cut, sink);
             }
             Err(what) => facts.note(Table::Channels, key, &what),
         }

@@ -1,0 +1,147 @@
+//! Memory search for Python.
+
+use amberlog_core::bundle::{BlockHit, MemoryFilter, Payload};
+use amberlog_core::recall::blocks::Kind;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::PyBundle;
+use crate::convert;
+use crate::error::{Outcome, Raise};
+
+/// A block that a memory search found.
+#[pyclass(frozen, get_all, name = "BlockHit", module = "amberlog._core")]
+pub(crate) struct PyBlockHit {
+    number: i64,
+    block_id: String,
+    agent: String,
+    kind: &'static str,
+    round: i64,
+    block: i64,
+    turn: Option<i64>,
+    ts: f64,
+    event_id: i64,
+    event_key: String,
+    tool_name: String,
+    channel: String,
+    content: String,
+    snippet: String,
+    score: f64,
+    keyword_score: Option<f64>,
+    keyword_rank: Option<usize>,
+    vector_score: Option<f64>,
+    vector_rank: Option<usize>,
+}
+
+impl PyBlockHit {
+    fn of(hit: BlockHit, keyword_rank: Option<usize>) -> Self {
+        Self {
+            number: hit.number,
+            block_id: hit.block_id,
+            agent: hit.agent,
+            kind: hit.kind.name(),
+            round: hit.round,
+            block: hit.block,
+            turn: hit.turn,
+            ts: hit.ts,
+            event_id: hit.event_id,
+            event_key: hit.event_key,
+            tool_name: hit.tool_name,
+            channel: hit.channel,
+            content: hit.content,
+            snippet: hit.snippet,
+            score: hit.score,
+            keyword_score: keyword_rank.map(|_| hit.score),
+            keyword_rank,
+            vector_score: None,
+            vector_rank: None,
+        }
+    }
+}
+
+fn kinds_of(names: Option<Vec<String>>) -> PyResult<Option<Vec<Kind>>> {
+    let Some(names) = names else { return Ok(None) };
+    let kinds = names.iter().map(|name| {
+        Kind::named(name).ok_or_else(|| {
+            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            PyValueError::new_err(format!(
+                "unknown kind of block '{name}': it is one of {}",
+                known.join(", ")
+            ))
+        })
+    });
+    kinds.collect::<PyResult<_>>().map(Some)
+}
+
+#[pymethods]
+impl PyBundle {
+    #[pyo3(signature = (agent=None))]
+    fn memory_index(&self, py: Python<'_>, agent: Option<&str>) -> Outcome<u64> {
+        py.detach(|| self.bundle.index_memory(agent)).or_raise(py)
+    }
+
+    fn memory_give(
+        &self,
+        py: Python<'_>,
+        agent: &str,
+        start: u64,
+        events: Vec<Bound<'_, PyDict>>,
+    ) -> Outcome<()> {
+        let packed = events
+            .iter()
+            .map(|event| {
+                let mut body = Vec::new();
+                convert::encode(event.as_any(), &mut body).map_err(|error| convert::refused(&error))?;
+                Ok(Payload::Object(body))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        py.detach(|| self.bundle.give(agent, start, &packed)).or_raise(py)
+    }
+
+    #[pyo3(signature = (query, mode, k, *, agent=None, kinds=None, tool=None, since=None, until=None, turns=None, all_branches=false))]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword of the search")]
+    fn memory_find(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        mode: &str,
+        k: usize,
+        agent: Option<String>,
+        kinds: Option<Vec<String>>,
+        tool: Option<String>,
+        since: Option<f64>,
+        until: Option<f64>,
+        turns: Option<(Option<i64>, Option<i64>)>,
+        all_branches: bool,
+    ) -> Outcome<Vec<PyBlockHit>> {
+        if mode != "fts" {
+            return Err(PyValueError::new_err(format!("unknown search mode '{mode}'")));
+        }
+        let filter = MemoryFilter {
+            agent,
+            kinds: kinds_of(kinds)?,
+            tool,
+            since,
+            until,
+            turns: turns.unwrap_or_default(),
+            all_branches,
+        };
+        let hits = py.detach(|| self.bundle.find_blocks(query, k, &filter)).or_raise(py)?;
+        Ok(hits.into_iter().enumerate().map(|(at, hit)| PyBlockHit::of(hit, Some(at))).collect())
+    }
+
+    fn memory_block(&self, py: Python<'_>, block_id: &str) -> Outcome<Option<PyBlockHit>> {
+        let found = py.detach(|| self.bundle.block(block_id)).or_raise(py)?;
+        Ok(found.map(|hit| PyBlockHit::of(hit, None)))
+    }
+
+    fn memory_stats<'py>(&self, py: Python<'py>) -> Outcome<Bound<'py, PyDict>> {
+        let stats = py.detach(|| self.bundle.memory_stats()).or_raise(py)?;
+        let told = PyDict::new(py);
+        told.set_item("blocks", stats.blocks)?;
+        told.set_item("left", stats.left)?;
+        told.set_item("all", stats.all)?;
+        Ok(told)
+    }
+}
