@@ -203,6 +203,7 @@ def test_equal_hits_come_with_the_newest_first(recall: Recall, tmp_path: Path) -
     with SessionStore(tmp_path / "s.kohakutr") as store:
         for ts in (3.0, 1.0, 2.0):
             store.append_event("bob", "user_input", {"content": "equal", "ts": ts})
+            store.append_event("bob", "user_input", {"content": f"{ts}"})
 
     hits = [[hit.ts for hit in recall.search("equal", k=k)] for k in (3, 2, 1)]
 

@@ -82,12 +82,7 @@ impl PyRecall {
         Ok(hits)
     }
 
-    fn block<'py>(
-        &self,
-        py: Python<'py>,
-        session: &str,
-        name: &str,
-    ) -> Outcome<Option<Bound<'py, PyDict>>> {
+    fn block<'py>(&self, py: Python<'py>, session: &str, name: &str) -> Outcome<Option<Bound<'py, PyDict>>> {
         let found = py.detach(|| self.recall.block(session, name)).or_raise(py)?;
         let Some(hit) = found else { return Ok(None) };
         let shown = fields(py, &hit)?;

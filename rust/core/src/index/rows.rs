@@ -101,13 +101,9 @@ impl Rows for Pages {
     }
 
     fn row_at(&self, table: &str, rowid: i64, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
-        self.scan_after(table, rowid.saturating_sub(1), |found, columns| {
-            match columns {
-                [Column::Blob(key), Column::Blob(value), ..] if found == rowid => {
-                    visit(found, key, value)
-                }
-                _ => ControlFlow::Break(()),
-            }
+        self.scan_after(table, rowid.saturating_sub(1), |found, columns| match columns {
+            [Column::Blob(key), Column::Blob(value), ..] if found == rowid => visit(found, key, value),
+            _ => ControlFlow::Break(()),
         })?;
         Ok(())
     }

@@ -80,8 +80,11 @@ fn add(
     let terms: Vec<Term> = wanted.tokens.iter().map(|token| Term::from_field_text(field, token)).collect();
     let total = searcher.num_docs().max(1);
     let whole = if wanted.prefix { terms.len().saturating_sub(1) } else { terms.len() };
-    let counts =
-        terms.iter().take(whole).map(|term| searcher.doc_freq(term)).collect::<tantivy::Result<Vec<u64>>>()?;
+    let counts = terms
+        .iter()
+        .take(whole)
+        .map(|term| searcher.doc_freq(term))
+        .collect::<tantivy::Result<Vec<u64>>>()?;
     if counts.contains(&0) {
         return Ok(false);
     }

@@ -160,7 +160,8 @@ pub(super) fn gather(
 ) -> tantivy::Result<Vec<Found>> {
     let weight = asked.weight(EnableScoring::enabled_from_searcher(searcher))?;
     let sieve = Sieve::of(filter);
-    let mut best = Best { ground, most, found: Vec::new(), threshold: Score::MIN, last: (Score::MIN, f64::MIN) };
+    let mut best =
+        Best { ground, most, found: Vec::new(), threshold: Score::MIN, last: (Score::MIN, f64::MIN) };
     for segment in searcher.segment_readers() {
         walk(weight.as_ref(), segment, &sieve, &mut best)?;
     }

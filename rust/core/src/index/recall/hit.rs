@@ -167,7 +167,8 @@ impl Told {
         }
         let (agent, number) = parse_numbered(key, EVENT_MARK)?;
         let piece = pieces(value).into_iter().nth(origin.part)?;
-        let named = |wanted: Kind, field: &str| if piece.kind == wanted { text(field) } else { String::new() };
+        let named =
+            |wanted: Kind, field: &str| if piece.kind == wanted { text(field) } else { String::new() };
         Some(Self {
             name: format!("{agent}{EVENT_MARK}{number}:p{}", origin.part),
             agent: agent.to_owned(),

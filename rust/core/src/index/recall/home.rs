@@ -125,7 +125,13 @@ impl Home {
         Fields::teach(&index);
         let Some(roster) = self.roster(&index, stamp.is_some())? else { return Ok(None) };
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Some(Shelf { index, reader, ground: Arc::new(Ground::of(Arc::new(roster))), fields: Arc::new(fields), stamp }))
+        Ok(Some(Shelf {
+            index,
+            reader,
+            ground: Arc::new(Ground::of(Arc::new(roster))),
+            fields: Arc::new(fields),
+            stamp,
+        }))
     }
 
     /// The sessions that the last commit names; `None` where that is of another version, or lost.

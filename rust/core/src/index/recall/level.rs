@@ -116,15 +116,8 @@ pub(super) fn fill(
     let mut merging = LogMergePolicy::default();
     merging.set_del_docs_ratio_before_merge(DELETED);
     writer.set_merge_policy(Box::new(merging));
-    let mut pass = Pass {
-        home,
-        shelf,
-        permits: Permits::new(WAITING),
-        threads,
-        look,
-        done: 0,
-        total: work.jobs.len(),
-    };
+    let mut pass =
+        Pass { home, shelf, permits: Permits::new(WAITING), threads, look, done: 0, total: work.jobs.len() };
     let mut is_broken = progress(0, work.jobs.len()).is_break();
     let mut gone = work.gone.clone();
     let mut left = work.jobs.as_slice();

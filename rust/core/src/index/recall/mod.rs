@@ -20,11 +20,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tantivy::Searcher;
 
+use self::document::SharedFields;
 pub use self::gather::Filter;
+use self::gather::Ground;
 pub use self::hit::Hit;
 pub use self::home::HOME;
-use self::document::SharedFields;
-use self::gather::Ground;
 use self::home::{Home, Shelf, guarded};
 use self::level::Work;
 use super::name::stem;
@@ -117,7 +117,9 @@ impl Recall {
         let levelled = self.attempt(state, options, progress);
         match levelled {
             // Damage shows itself where it is met; a new index has none.
-            Err(Error::Damaged { path, .. }) if path.starts_with(self.home.path()) || path == Path::new(HOME) => {
+            Err(Error::Damaged { path, .. })
+                if path.starts_with(self.home.path()) || path == Path::new(HOME) =>
+            {
                 state.shelf = None;
                 self.attempt(state, Options { full: true, ..options }, progress)
             }
@@ -132,9 +134,8 @@ impl Recall {
         let walk = |threads: &Threads| {
             if self.directory.is_dir() { walk(&self.directory, threads) } else { Ok(Walk::default()) }
         };
-        let is_stale = state.shelf.as_ref().is_none_or(|shelf| {
-            self.home.is_behind(shelf) || self.home.is_gone(shelf)
-        });
+        let is_stale =
+            state.shelf.as_ref().is_none_or(|shelf| self.home.is_behind(shelf) || self.home.is_gone(shelf));
         if is_stale {
             state.shelf = self.reopened(state.is_checked)?;
             state.is_checked = true;
@@ -305,13 +306,9 @@ impl Moment {
         }
     }
 
-    fn find(
-        &self,
-        query: &Query,
-        filter: &Filter,
-        wanted: &Wanted,
-    ) -> tantivy::Result<Vec<gather::Found>> {
-        let Some(mut asked) = ask::translate(query, &self.fields, &self.searcher, filter.session.is_some())? else {
+    fn find(&self, query: &Query, filter: &Filter, wanted: &Wanted) -> tantivy::Result<Vec<gather::Found>> {
+        let Some(mut asked) = ask::translate(query, &self.fields, &self.searcher, filter.session.is_some())?
+        else {
             return Ok(Vec::new());
         };
         if let Some(name) = &filter.session {

@@ -13,9 +13,9 @@ use crate::db::pages::{PageFault, Pages};
 use crate::db::registry;
 use crate::db::schema::Table;
 use crate::error::{Error, Result};
+use crate::index::moment;
 use crate::index::read::{Found, Meta, check_is_session};
 use crate::index::rows::{Queried, Rows, Trouble};
-use crate::index::moment;
 use crate::lineage::{View, repeats};
 use crate::model::{EVENT_MARK, MESSAGE_MARK, parse_numbered};
 use crate::recall::blocks::{Block, Cutter, Kind, Standing, cut_message, pieces};
@@ -67,7 +67,8 @@ pub(super) fn through_rows<R>(
     // Held for as long as the raw bytes are read: no store of this process opens the file meanwhile.
     if let Some(_reading) = registry::open_reader(&found.file) {
         let from_pages = |work: &mut dyn FnMut(&dyn Rows) -> Result<R, Trouble>| -> Result<R, Trouble> {
-            let pages = if found.is_quiet { Pages::open_quiet(&found.file)? } else { Pages::open(&found.file)? };
+            let pages =
+                if found.is_quiet { Pages::open_quiet(&found.file)? } else { Pages::open(&found.file)? };
             let built = work(&pages);
             if matches!(built, Err(Trouble::Pages(_))) {
                 return built;
@@ -204,7 +205,8 @@ fn logs(rows: &dyn Rows) -> Result<HashMap<String, Log>, Trouble> {
         ControlFlow::Continue(())
     })?;
     let log = |(agent, events): (String, Vec<Value>)| {
-        let live = crate::lineage::Log::read(&events, &View::new()).standings().map(|(live, _)| live).collect();
+        let live =
+            crate::lineage::Log::read(&events, &View::new()).standings().map(|(live, _)| live).collect();
         (agent, Log { live, next: 0, cutter: Cutter::default(), last: None })
     };
     Ok(placed.into_iter().map(log).collect())
