@@ -22,7 +22,7 @@ RUST := $(shell find rust -type f \( -name '*.rs' -o -name '*.toml' \) -not -pat
 PACKAGE := $(shell find python -type f -not -name '*.pyc' -not -name '*.so')
 SOURCES := $(RUST) $(PACKAGE) Cargo.toml Cargo.lock .cargo/config.toml pyproject.toml README.md LICENSE
 
-.PHONY: help demo test test-rust test-python check fmt torture bench bench-many bench-peers peers wheel sdist clean
+.PHONY: help demo test test-rust test-python check fmt torture bench bench-many bench-recall bench-peers peers wheel sdist clean
 
 help:
 	@echo "make demo         record a session, kill its writer, lose nothing, search it"
@@ -32,6 +32,7 @@ help:
 	@echo "make torture      the long form of the crash and concurrency tests"
 	@echo "make bench        the benches, beside stdlib sqlite3"
 	@echo "make bench-many   the index over 100,000 sessions: 8 GB of disk, some minutes"
+	@echo "make bench-recall the search over 10,000 sessions: 2 GB of disk, some minutes"
 	@echo "make bench-peers  the same, beside the peers"
 	@echo "make peers        the tests that need the real peers"
 	@echo "make wheel sdist  what is released, into dist/"
@@ -74,6 +75,9 @@ bench: $(BUILD)/extras.stamp
 
 bench-many: $(BUILD)/extras.stamp
 	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_index.py -m "not peers" --benchmark-only
+
+bench-recall: $(BUILD)/extras.stamp
+	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_recall_directory.py --benchmark-only
 
 bench-peers: $(BUILD)/peers.stamp
 	$(BIN)/pytest benches -p no:asyncio --benchmark-only

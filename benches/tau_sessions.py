@@ -1,7 +1,7 @@
 """Directories of sessions that are real agent runs: customer service, with tools, of tau-bench.
 
-A few hundred runs are recorded; each further session is a copy of one of these under another id, so that
-its words are as often and as unevenly those of real runs.
+A few hundred runs are recorded; each further session is a copy of one of these under another id,
+so that its words are as uneven as those of real runs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from amberlog._core import seal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_DATA = Path(os.environ.get("AMBERLOG_DATA", Path(__file__).parents[2] / "shared" / "data"))
-RUNS_FILE = _DATA / "tau-bench" / "gpt-4o-airline.jsonl"
+_SHARED = Path(os.environ.get("AMBERLOG_SHARED", Path(__file__).parents[2] / "shared"))
+RUNS_FILE = _SHARED / "data" / "tau-bench" / "gpt-4o-airline.jsonl"
 """The runs; they are no part of this package, and what needs them is left out without."""
 
 _AGENT = "agent"

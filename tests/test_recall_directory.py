@@ -44,7 +44,9 @@ def test_every_word_is_found_wherever_a_plain_scan_finds_it(peers_directory: Pat
     with Recall(peers_directory) as recall:
         report = recall.refresh()
         unread = {unreadable.path for unreadable in report.unreadable}
-        files = {hit.path for word in ("a", "the", "to", "and") for hit in recall.search(word, k=MANY)}
+        files = {
+            hit.path for word in ("a", "the", "to", "and") for hit in recall.search(word, k=MANY)
+        }
         texts = {
             (path, key): text
             for path in sorted(files)
@@ -111,7 +113,9 @@ def test_a_hit_says_where_it_stands(recall: Recall, tmp_path: Path) -> None:
     with SessionStore(tmp_path / "s.kohakutr") as store:
         store.append_event("bob", "user_input", {"content": "hello", "ts": 5.0}, turn_index=1)
         store.append_event(
-            "bob", "tool_result", {"name": "grep", "output": "a zebra crossing was found", "ts": 7.0},
+            "bob",
+            "tool_result",
+            {"name": "grep", "output": "a zebra crossing was found", "ts": 7.0},
             turn_index=1,
         )
 
@@ -273,7 +277,16 @@ def test_no_name_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
 def test_a_block_that_is_not_there_is_a_key_error(recall: Recall, tmp_path: Path) -> None:
     tell(tmp_path / "s.kohakutr", "one")
 
-    for block_id in ("alice:e1:p0", "alice:e0:p1", "bob:e0:p0", "alice:m0:p0", "", "x", ":p", "e0:p0"):
+    for block_id in (
+        "alice:e1:p0",
+        "alice:e0:p1",
+        "bob:e0:p0",
+        "alice:m0:p0",
+        "",
+        "x",
+        ":p",
+        "e0:p0",
+    ):
         with pytest.raises(KeyError):
             recall.read_block("s", block_id)
 

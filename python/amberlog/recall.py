@@ -31,7 +31,7 @@ RECALL_KINDS = ("user", "text", "tool", "trigger", "subagent", "channel", "summa
 """What a block can be."""
 
 _MOST = 10_000
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_MINUTE_S, _HOUR_S = 60, 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,15 @@ class RecallHit:
 
     @property
     def age_str(self) -> str:
-        """How long ago it happened: `5m ago`; "" when that is not known."""
+        """How long ago: `12s ago`, `5m ago`, `1.2h ago`; empty when that is not known."""
         if self.ts <= 0:
             return ""
-        age = max(0.0, time.time() - self.ts)
-        if age < _MINUTE:
-            return f"{age:.0f}s ago"
-        if age < _HOUR:
-            return f"{age / _MINUTE:.0f}m ago"
-        if age < _DAY:
-            return f"{age / _HOUR:.0f}h ago"
-        return f"{age / _DAY:.0f}d ago"
+        age_s = max(0.0, time.time() - self.ts)
+        if age_s < _MINUTE_S:
+            return f"{int(age_s)}s ago"
+        if age_s < _HOUR_S:
+            return f"{int(age_s / _MINUTE_S)}m ago"
+        return f"{age_s / _HOUR_S:.1f}h ago"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ class Recall:
             aborted=report["aborted"],
         )
 
-    def search(
+    def search(  # noqa: PLR0913  # these are what a search can ask for
         self,
         query: str,
         mode: str = "auto",

@@ -27,6 +27,15 @@ struct Clause {
     is_word: bool,
 }
 
+impl Clause {
+    /// Whether it looks for just this word.
+    fn is_of(&self, term: &Term) -> bool {
+        let mut is_same = false;
+        self.asked.query_terms(&mut |own, _| is_same |= self.is_word && own == term);
+        is_same
+    }
+}
+
 /// Returns what to ask, or nothing where no block can match. Where a filter leaves few blocks anyway
 /// (`is_narrow`) nothing is left out.
 pub(super) fn translate(
@@ -102,7 +111,11 @@ fn add(
         ([], _) => {}
         ([term], false) => clauses.push(word(term, counts[0])),
         (parts, false) if !is_narrow && is_long_look(wanted, &counts) => {
-            clauses.extend(parts.iter().zip(counts).map(|(term, count)| word(term, count)));
+            for (at, (term, count)) in parts.iter().zip(counts).enumerate() {
+                if !parts[..at].contains(term) && !clauses.iter().any(|clause| clause.is_of(term)) {
+                    clauses.push(word(term, count));
+                }
+            }
             return Ok(true);
         }
         (_, false) => {

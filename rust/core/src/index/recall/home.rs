@@ -105,16 +105,16 @@ impl Home {
     }
 
     /// Whether somebody else has written since the index was opened.
-    pub fn is_behind(&self, shelf: &Shelf) -> bool {
-        match shelf.stamp {
+    pub fn is_behind(&self, held: &Shelf) -> bool {
+        match held.stamp {
             None => false,
             Some(known) => Fingerprint::of(&self.index().join(META)).is_ok_and(|now| now != known),
         }
     }
 
     /// Whether the index has been deleted, which is anybody's right.
-    pub fn is_gone(&self, shelf: &Shelf) -> bool {
-        shelf.stamp.is_some() && !self.index().join(META).exists()
+    pub fn is_gone(&self, held: &Shelf) -> bool {
+        held.stamp.is_some() && !self.index().join(META).exists()
     }
 
     fn read(&self, index: Index, stamp: Option<Fingerprint>) -> tantivy::Result<Option<Shelf>> {

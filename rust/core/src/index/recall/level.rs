@@ -123,7 +123,7 @@ pub(super) fn fill(
     let mut left = work.jobs.as_slice();
     while !is_broken && (!left.is_empty() || !gone.is_empty()) {
         let (jobs, rest) = left.split_at(stride(left));
-        is_broken = pass.step(&mut writer, jobs, std::mem::take(&mut gone), progress)?;
+        is_broken = pass.step(&mut writer, jobs, &std::mem::take(&mut gone), progress)?;
         left = rest;
     }
     guarded(&path, || writer.wait_merging_threads())?;
@@ -158,7 +158,7 @@ impl Pass<'_> {
         &mut self,
         writer: &mut IndexWriter<Sent>,
         jobs: &[Found],
-        gone: HashSet<String>,
+        gone: &HashSet<String>,
         progress: &mut Progress<'_>,
     ) -> Result<bool> {
         let roster = Arc::clone(&self.shelf.ground.roster);

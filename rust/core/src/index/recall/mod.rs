@@ -135,17 +135,17 @@ impl Recall {
             if self.directory.is_dir() { walk(&self.directory, threads) } else { Ok(Walk::default()) }
         };
         let is_stale =
-            state.shelf.as_ref().is_none_or(|shelf| self.home.is_behind(shelf) || self.home.is_gone(shelf));
+            state.shelf.as_ref().is_none_or(|held| self.home.is_behind(held) || self.home.is_gone(held));
         if is_stale {
             state.shelf = self.reopened(state.is_checked)?;
             state.is_checked = true;
         }
-        if let Some(shelf) = &state.shelf
+        if let Some(held) = &state.shelf
             && !options.full
         {
-            let work = Work::of(&self.directory, walk(&threads)?, &shelf.ground.roster, false);
+            let work = Work::of(&self.directory, walk(&threads)?, &held.ground.roster, false);
             if work.is_done() {
-                return Ok(Report { elapsed: started.elapsed(), ..work.report(&shelf.ground.roster) });
+                return Ok(Report { elapsed: started.elapsed(), ..work.report(&held.ground.roster) });
             }
         }
         if !self.directory.is_dir() {
@@ -157,20 +157,17 @@ impl Recall {
             Err(error) => return Err(error),
         };
         // Taken out, so that what breaks off on the way is not used again.
-        let mut shelf = self.shelf_to_write(state.shelf.take(), options.full, locked.is_some())?;
-        let work = Work::of(&self.directory, walk(&threads)?, &shelf.ground.roster, options.full);
+        let mut held = self.shelf_to_write(state.shelf.take(), options.full, locked.is_some())?;
+        let work = Work::of(&self.directory, walk(&threads)?, &held.ground.roster, options.full);
         let look = (began, now_ns());
         let mut aborted = false;
         if !work.is_done() {
-            aborted = level::fill(&self.home, &mut shelf, &work, &threads, look, progress)?;
+            aborted = level::fill(&self.home, &mut held, &work, &threads, look, progress)?;
         }
-        let report = Report { aborted, elapsed: started.elapsed(), ..work.report(&shelf.ground.roster) };
+        let report = Report { aborted, elapsed: started.elapsed(), ..work.report(&held.ground.roster) };
         drop(locked);
-        state.shelf = match shelf.is_in_memory() {
-            true => Some(shelf),
-            // What was written is read again, with its new stamp.
-            false => self.reopened(true)?,
-        };
+        // What was written is read again, with its new stamp.
+        state.shelf = if held.is_in_memory() { Some(held) } else { self.reopened(true)? };
         Ok(report)
     }
 
@@ -187,7 +184,7 @@ impl Recall {
     fn shelf_to_write(&self, known: Option<Shelf>, full: bool, may_write: bool) -> Result<Shelf> {
         if !may_write {
             return match known {
-                Some(shelf) if shelf.is_in_memory() && !full => Ok(shelf),
+                Some(held) if held.is_in_memory() && !full => Ok(held),
                 _ => self.home.in_memory(),
             };
         }
@@ -195,9 +192,9 @@ impl Recall {
             return self.home.begin();
         }
         match known {
-            Some(shelf) if !shelf.is_in_memory() && !self.home.is_behind(&shelf) => Ok(shelf),
+            Some(held) if !held.is_in_memory() && !self.home.is_behind(&held) => Ok(held),
             _ => match self.reopened(false)? {
-                Some(shelf) => Ok(shelf),
+                Some(held) => Ok(held),
                 None => self.home.begin(),
             },
         }
@@ -274,22 +271,22 @@ impl Recall {
         if state.shelf.is_none() {
             state.shelf = self.reopened(true)?;
         }
-        let Some(shelf) = &state.shelf else { return Ok(Counts::default()) };
-        let counted = level::counts(&shelf.ground.roster);
+        let Some(held) = &state.shelf else { return Ok(Counts::default()) };
+        let counted = level::counts(&held.ground.roster);
         let of = |name: &str| counted.get(name).copied().unwrap_or_default();
         Ok(Counts {
             sessions: of("sessions"),
-            blocks: shelf.reader.searcher().num_docs(),
+            blocks: held.reader.searcher().num_docs(),
             unreadable: of("unreadable"),
             bytes: super::usage::directory_size(self.home.path()),
-            in_memory: shelf.is_in_memory(),
+            in_memory: held.is_in_memory(),
         })
     }
 
     /// The files that could not be read when the index was last brought level, with the reason.
     pub fn unreadable(&self) -> Result<Vec<(String, String)>> {
         let state = self.state("read")?;
-        let sessions = state.shelf.iter().flat_map(|shelf| &shelf.ground.roster.sessions);
+        let sessions = state.shelf.iter().flat_map(|held| &held.ground.roster.sessions);
         Ok(sessions
             .filter(|known| !known.reason.is_empty())
             .map(|known| (known.path.clone(), known.reason.clone()))
@@ -298,11 +295,11 @@ impl Recall {
 }
 
 impl Moment {
-    fn of(shelf: &Shelf) -> Self {
+    fn of(held: &Shelf) -> Self {
         Self {
-            searcher: shelf.reader.searcher(),
-            ground: Arc::clone(&shelf.ground),
-            fields: Arc::clone(&shelf.fields),
+            searcher: held.reader.searcher(),
+            ground: Arc::clone(&held.ground),
+            fields: Arc::clone(&held.fields),
         }
     }
 
