@@ -80,6 +80,7 @@ PUBLIC_MODULES = (
     "amberlog.lineage",
     "amberlog.migration",
     "amberlog.reader",
+    "amberlog.recall",
     "amberlog.resuming",
     "amberlog.session",
     "amberlog.types",

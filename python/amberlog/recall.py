@@ -295,3 +295,13 @@ def _moment(name: str, moment: float | datetime | None) -> float | None:
             raise ValueError(f"{name}: a moment without a time zone is not one moment")
         return moment.timestamp()
     return None if moment is None else float(moment)
+
+
+__all__ = [
+    "RECALL_KINDS",
+    "RECALL_MODES",
+    "RECALL_NAME",
+    "Recall",
+    "RecallHit",
+    "RecallStats",
+]
