@@ -274,7 +274,8 @@ def test_where_nothing_may_be_written_the_index_is_kept_in_memory_as_root(tmp_pa
 
 
 @needs_an_unprivileged_user
-def test_a_directory_that_cannot_be_written_is_searched_from_memory() -> None:
+@pytest.mark.parametrize("has_index", [False, True])
+def test_a_directory_that_cannot_be_written_is_searched_from_memory(*, has_index: bool) -> None:
     script = (
         "import os, sys\nfrom amberlog import Recall\nos.setuid(65534)\n"
         "recall = Recall(sys.argv[1])\n"
@@ -285,6 +286,10 @@ def test_a_directory_that_cannot_be_written_is_searched_from_memory() -> None:
         directory = place / "sessions"
         directory.mkdir()
         many(directory, 3)
+        if has_index:
+            with Recall(directory) as recall:
+                recall.refresh()
+            tell(directory / "s01.kohakutr", "one word more")
         before = {str(path) for path in directory.rglob("*")}
         directory.chmod(0o555)
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tantivy::directory::MmapDirectory;
+use tantivy::directory::error::LockError;
 use tantivy::{Index, IndexReader, IndexSettings, ReloadPolicy, TantivyError};
 
 use super::document::{Fields, SharedFields};
@@ -216,7 +217,9 @@ fn told(path: &Path, error: &TantivyError) -> Error {
         TantivyError::IoError(source) if source.raw_os_error().is_some() => {
             Error::io(path, "write the index in", source)
         }
-        TantivyError::LockFailure(..) => Error::Busy { path: path.to_owned() },
+        TantivyError::LockFailure(LockError::LockBusy, _) => Error::Busy { path: path.to_owned() },
+        // Its own lock files cannot be opened, where others have made them.
+        TantivyError::LockFailure(LockError::IoError(source), _) => refused(path, source),
         other => Error::damaged(path, "its records", other.to_string()),
     }
 }

@@ -97,6 +97,7 @@ impl Recall {
     }
 
     /// Brings the index level with the sessions on disk. An unchanged directory costs a look at each file.
+    /// Where it cannot be listed the index stays as it was, and the report says so.
     ///
     /// [`Error::Busy`] where another process is at it for longer than a minute.
     pub fn refresh(&self, options: Options, progress: &mut Progress<'_>) -> Result<Report> {
@@ -143,7 +144,11 @@ impl Recall {
         if let Some(held) = &state.shelf
             && !options.full
         {
-            let work = Work::of(&self.directory, walk(&threads)?, &held.ground.roster, false);
+            let Ok(walk) = walk(&threads) else {
+                let work = Work { total: held.ground.roster.sessions.len(), ..Work::default() };
+                return Ok(Report { aborted: true, ..work.report(&held.ground.roster) });
+            };
+            let work = Work::of(&self.directory, walk, &held.ground.roster, false);
             if work.is_done() {
                 return Ok(Report { elapsed: started.elapsed(), ..work.report(&held.ground.roster) });
             }
@@ -175,7 +180,7 @@ impl Recall {
     /// begun anew by whoever may write it.
     fn reopened(&self, is_checked: bool) -> Result<Option<Shelf>> {
         match self.home.open(is_checked) {
-            Err(Error::Damaged { .. }) => Ok(None),
+            Err(Error::Damaged { .. } | Error::ReadOnly { .. }) => Ok(None),
             opened => opened,
         }
     }
