@@ -22,7 +22,7 @@ RUST := $(shell find rust -type f \( -name '*.rs' -o -name '*.toml' \) -not -pat
 PACKAGE := $(shell find python -type f -not -name '*.pyc' -not -name '*.so')
 SOURCES := $(RUST) $(PACKAGE) Cargo.toml Cargo.lock .cargo/config.toml pyproject.toml README.md LICENSE
 
-.PHONY: help demo test test-rust test-python check fmt torture bench recall-quality bench-many bench-peers peers wheel sdist clean
+.PHONY: help demo test test-rust test-python check fmt torture bench recall-quality bench-many bench-recall bench-peers peers wheel sdist clean
 
 help:
 	@echo "make demo         record a session, kill its writer, lose nothing, search it"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench        the benches, beside stdlib sqlite3"
 	@echo "make recall-quality DATA=…  how well sessions are searched, on data of your own"
 	@echo "make bench-many   the index over 100,000 sessions: 8 GB of disk, some minutes"
+	@echo "make bench-recall the search over 10,000 sessions: 2 GB of disk, some minutes"
 	@echo "make bench-peers  the same, beside the peers"
 	@echo "make peers        the tests that need the real peers"
 	@echo "make wheel sdist  what is released, into dist/"
@@ -79,6 +80,9 @@ recall-quality: $(BUILD)/extras.stamp
 bench-many: $(BUILD)/extras.stamp
 	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_index.py -m "not peers" --benchmark-only \
 		-o tmp_path_retention_policy=failed
+
+bench-recall: $(BUILD)/extras.stamp
+	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_recall_directory.py --benchmark-only
 
 bench-peers: $(BUILD)/peers.stamp
 	$(BIN)/pytest benches -p no:asyncio --benchmark-only

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amberlog import SessionMemory, SessionStore
+from amberlog import Recall, SessionMemory, SessionStore
 
 DEPTHS = (1, 5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
@@ -146,8 +146,7 @@ def sessions_of(memory: SessionMemory) -> Ranked:
     """Answers with the sessions whose blocks have the highest scores together.
 
     Each score is divided by its rank within the session: a long one does not win by its length.
-    Every session is an agent of one store here. Where all sessions of a directory are searched by
-    themselves, that search goes in this place.
+    Every session is an agent of one store here.
     """
 
     def rank(query: str, k: int) -> list[str]:
@@ -156,6 +155,15 @@ def sessions_of(memory: SessionMemory) -> Ranked:
             found = scores[hit.agent]
             found.append(hit.score / (len(found) + 1))
         return sorted(scores, key=lambda name: -sum(scores[name]))[:k]
+
+    return rank
+
+
+def sessions_in(recall: Recall) -> Ranked:
+    """Answers with the sessions of a directory, each of them a file of its own."""
+
+    def rank(query: str, k: int) -> list[str]:
+        return [hit.session for hit in recall.search(query, k=k, by_session=True)]
 
     return rank
 
@@ -179,7 +187,7 @@ def measure_locomo(data: Path, place: Path) -> dict[str, list[Outcome]]:
 
 def measure_tau(data: Path, place: Path) -> dict[str, list[Outcome]]:
     """Answers what a task was with the sessions in which it was tried."""
-    found: dict[str, list[Outcome]] = {"amberlog": [], "FTS5": []}
+    found: dict[str, list[Outcome]] = {"amberlog": [], "directory": [], "FTS5": []}
     sessions, questions = tau_bench(data)
     plain = Plain(
         (name, " ".join(str(m.get("content") or m.get("tool_calls")) for m in messages))
@@ -189,10 +197,12 @@ def measure_tau(data: Path, place: Path) -> dict[str, list[Outcome]]:
         for name, messages in sessions:
             events = [event for message in messages if (event := event_of(message)) is not None]
             store.append_events(name, events)
-        with SessionMemory(store) as memory:
-            ours = sessions_of(memory)
+            with SessionStore(place / "sessions" / f"{name}.kohakutr") as alone:
+                alone.append_events("agent", events)
+        with SessionMemory(store) as memory, Recall(place / "sessions") as recall:
+            ours, directory = sessions_of(memory), sessions_in(recall)
             for question in questions:
-                for who, rank in (("amberlog", ours), ("FTS5", plain)):
+                for who, rank in (("amberlog", ours), ("directory", directory), ("FTS5", plain)):
                     found[who].append(outcome(question, rank(question.text, max(DEPTHS))))
     return found
 

@@ -44,6 +44,7 @@ from amberlog.last import LastSession, last_session
 from amberlog.memory import SearchResult, SessionMemory
 from amberlog.migration import migrate
 from amberlog.reader import SessionReader
+from amberlog.recall import Recall, RecallHit, RecallStats
 from amberlog.recorder import Recorder
 from amberlog.resuming import Resumed, ResumedAgent, TriggerRegistry, resume
 from amberlog.session import NullSessionStore, SessionStore, iter_kv_keys, open_session
@@ -80,6 +81,9 @@ __all__ = [
     "NotAttachedError",
     "NullSessionStore",
     "Problem",
+    "Recall",
+    "RecallHit",
+    "RecallStats",
     "ReconcileReport",
     "Recorder",
     "Resumed",

@@ -1,8 +1,8 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The parts for chat sessions, for embedding, for the index and for memory search have files of
-their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi` and `_core_memory.pyi`; at run
-time all are in this one module.
+The parts for chat sessions, for embedding, for the index, for memory search and for the search over
+all sessions have files of their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi`,
+`_core_memory.pyi` and `_core_recall.pyi`; at run time all are in this one module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,6 +23,7 @@ from amberlog._core_embed import (
 )
 from amberlog._core_index import Index, delete_files, disk_usage, session_files, session_row
 from amberlog._core_memory import BlockHit
+from amberlog._core_recall import Recall
 from amberlog._parts import NewEventParts, SnapshotParts, StoredParts
 from amberlog.types import RestoredFields, TurnBranches, TurnChoices, UserGroups
 
@@ -35,6 +36,7 @@ __all__ = [
     "IdentityLinks",
     "Index",
     "PieceTable",
+    "Recall",
     "TranscriptStore",
     "announced_events",
     "branch_choices",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, over
 from amberlog import resuming, session
 from amberlog._aio_chat import AsyncChatStore, AsyncHierarchicalChatStore
 from amberlog._event_log import PAGE
+from amberlog.recall import Recall
 from amberlog.session import SessionStore
 
 if TYPE_CHECKING:
@@ -48,6 +49,34 @@ class Awaited(Generic[P, T]):
         if store is None:
             return self
         beneath = store.store
+
+        @functools.wraps(self._verb)
+        async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await asyncio.to_thread(self._verb, beneath, *args, **kwargs)
+
+        return awaited
+
+
+class RecallVerb(Generic[P, T]):
+    """A method that runs a verb of `Recall` on a thread and returns what it returns."""
+
+    def __init__(self, verb: Callable[Concatenate[Recall, P], T]) -> None:
+        self._verb = verb
+        self.__doc__ = verb.__doc__
+
+    @overload
+    def __get__(self, search: None, owner: type[AsyncRecall]) -> Self: ...
+    @overload
+    def __get__(
+        self, search: AsyncRecall, owner: type[AsyncRecall]
+    ) -> Callable[P, Coroutine[None, None, T]]: ...
+    def __get__(
+        self, search: AsyncRecall | None, owner: type[AsyncRecall]
+    ) -> Self | Callable[P, Coroutine[None, None, T]]:
+        """Returns the verb, bound to the search beneath and awaitable."""
+        if search is None:
+            return self
+        beneath = search.recall
 
         @functools.wraps(self._verb)
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -227,6 +256,37 @@ class AsyncSessionStore:
     write_artifact = Awaited(SessionStore.write_artifact)
 
 
+class AsyncRecall:
+    """A search over all sessions for coroutines: the verbs, arguments and results of `Recall`.
+
+    Args:
+        recall: The search beneath. Closing one closes both.
+    """
+
+    def __init__(self, recall: Recall) -> None:
+        self.recall = recall
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncRecall({self.recall!r})"
+
+    close = RecallVerb(Recall.close)
+    read_block = RecallVerb(Recall.read_block)
+    refresh = RecallVerb(Recall.refresh)
+    search = RecallVerb(Recall.search)
+    stats = RecallVerb(Recall.stats)
+
+
 async def open_session(
     path: str | os.PathLike[str],
     *,
@@ -268,6 +328,7 @@ async def resume(
 __all__ = [
     "AsyncChatStore",
     "AsyncHierarchicalChatStore",
+    "AsyncRecall",
     "AsyncSessionStore",
     "open_session",
     "resume",

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use amberlog_core::bundle::delete;
 use amberlog_core::codec::Value;
 use amberlog_core::codec::msgpack;
-use amberlog_core::index::{self, Index, Options, Query, Report, Sort};
+use amberlog_core::index::{self, Index, Options, Progress, Query, Report, Sort};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -151,8 +151,26 @@ impl PyIndex {
         progress: Option<Py<PyAny>>,
     ) -> Outcome<Bound<'py, PyDict>> {
         let options = Options { full, workers };
-        let mut raised: Option<PyErr> = None;
-        let mut told = |done: usize, total: usize| {
+        let done = with_progress(py, progress, |told| {
+            if shared {
+                self.index.refresh(&directory, options, told)
+            } else {
+                self.index.reconcile(&directory, options, told)
+            }
+        })?;
+        report(py, done)
+    }
+}
+
+/// Runs work without the GIL that tells Python how far it has got; what is raised there stops it.
+pub(crate) fn with_progress(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&mut Progress<'_>) -> amberlog_core::Result<Report> + Send,
+) -> Outcome<Report> {
+    let mut raised: Option<PyErr> = None;
+    let outcome = py.detach(|| {
+        work(&mut |done: usize, total: usize| {
             // Also where a signal such as Ctrl-C is noticed, which no loop in the core would.
             let told = Python::attach(|py| {
                 py.check_signals()?;
@@ -168,22 +186,15 @@ impl PyIndex {
                     ControlFlow::Break(())
                 }
             }
-        };
-        let outcome = py.detach(|| {
-            if shared {
-                self.index.refresh(&directory, options, &mut told)
-            } else {
-                self.index.reconcile(&directory, options, &mut told)
-            }
-        });
-        if let Some(error) = raised {
-            return Err(error);
-        }
-        report(py, outcome.or_raise(py)?)
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
     }
+    outcome.or_raise(py)
 }
 
-fn report(py: Python<'_>, report: Report) -> Outcome<Bound<'_, PyDict>> {
+pub(crate) fn report(py: Python<'_>, report: Report) -> Outcome<Bound<'_, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("read", report.read)?;
     fields.set_item("deleted", report.deleted)?;

@@ -9,6 +9,7 @@ mod error;
 mod index;
 mod lineage;
 mod migrate;
+mod recall;
 
 /// What `python/amberlog` is built on; not for users.
 #[pyo3::pymodule]
@@ -33,4 +34,6 @@ mod _core {
     };
     #[pymodule_export]
     use super::migrate::{migrate, stated_version};
+    #[pymodule_export]
+    use super::recall::PyRecall;
 }

@@ -279,12 +279,12 @@ fn store(
     }
 }
 
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Busy { .. } | Error::Io { errno: Some(_), .. })
 }
 
 /// The reason without the path, which stands beside it.
-fn reason(error: &Error) -> String {
+pub(super) fn reason(error: &Error) -> String {
     match error {
         Error::Damaged { at, what, .. } => format!("damaged at {at}: {what}"),
         Error::Version { found, supported, .. } => format!("format version {found}, newer than {supported}"),

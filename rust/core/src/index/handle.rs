@@ -137,7 +137,7 @@ impl Index {
     /// Reads one session's file and brings its entry level; the file must lie in the directory, or in
     /// `mirror` in it.
     pub fn push(&self, directory: &Path, file: &Path) -> Result<()> {
-        let found = found(directory, file)?;
+        let found = found_in(directory, file)?;
         reconcile::refresh(&self.sidecar, &found)
     }
 
@@ -371,7 +371,7 @@ impl Index {
 /// What a listing would say of one session's file, which no index has to know.
 pub fn row_of_file(file: &Path) -> Result<Vec<u8>> {
     let home = file.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entry = read::entry(&found(home, &home.join(file.file_name().unwrap_or_default()))?, None)?;
+    let entry = read::entry(&found_in(home, &home.join(file.file_name().unwrap_or_default()))?, None)?;
     list::row_of_entry(&entry).ok_or_else(|| Error::damaged(file, "its entry", "it cannot be shown"))
 }
 
@@ -380,7 +380,7 @@ fn rows(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<Row>>
 }
 
 /// A session's file below a directory, as the walk would have found it.
-fn found(directory: &Path, file: &Path) -> Result<Found> {
+pub(super) fn found_in(directory: &Path, file: &Path) -> Result<Found> {
     let outside =
         || Error::invalid(format!("path: `{}` does not lie in `{}`", file.display(), directory.display()));
     let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;

@@ -12,6 +12,7 @@ mod moment;
 mod name;
 mod print;
 mod read;
+pub mod recall;
 mod reconcile;
 mod rows;
 mod sidecar;

@@ -140,7 +140,7 @@ fn build(found: &Found, rows: &dyn Rows) -> Result<Entry, Trouble> {
 }
 
 /// A database of another program is refused, as it is when it is opened.
-fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
+pub(super) fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
     for table in Table::ALL {
         if rows.has(table.name())? {
             return Ok(());
@@ -153,11 +153,11 @@ fn check_is_session(file: &Path, rows: &dyn Rows) -> Result<(), Trouble> {
 }
 
 /// What a session says about itself.
-struct Meta(Vec<(&'static str, Value)>);
+pub(super) struct Meta(Vec<(&'static str, Value)>);
 
 impl Meta {
-    /// The fields that a listing shows; others may be long, and are not decoded.
-    const WANTED: [&str; 19] = [
+    /// The fields that a listing or a search shows; others may be long, and are not decoded.
+    const WANTED: [&str; 22] = [
         "session_id",
         "format_version",
         "config_type",
@@ -177,9 +177,13 @@ impl Meta {
         "lineage",
         "forked_children",
         "on_node",
+        "source",
+        "automated",
+        "metadata",
     ];
 
-    fn read(file: &Path, rows: &dyn Rows) -> Result<Self, Trouble> {
+    /// Reads the fields that are wanted.
+    pub(super) fn read(file: &Path, rows: &dyn Rows) -> Result<Self, Trouble> {
         let mut fields = Vec::with_capacity(Self::WANTED.len());
         let mut fault = None;
         rows.each_meta(&mut |key, stored| {
@@ -205,13 +209,20 @@ impl Meta {
         }
     }
 
-    fn get(&self, key: &str) -> Option<&Value> {
-        // The last of two equal keys counts, which only a damaged table has.
+    /// A field, where there is one; of two equal keys, which only a damaged table has, the last counts.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.iter().rev().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    fn text(&self, key: &str) -> String {
+    /// A field as text; empty where there is none.
+    pub(super) fn text(&self, key: &str) -> String {
         self.get(key).map(text_of).unwrap_or_default()
+    }
+
+    /// The id of the session that this one was forked from.
+    pub(super) fn parent(&self) -> Option<String> {
+        let fork = self.get("lineage")?.get("fork")?;
+        fork.get("parent_session_id").and_then(Value::as_str).map(str::to_owned)
     }
 
     fn number(&self, key: &str) -> Option<i64> {
@@ -264,10 +275,7 @@ fn describe(found: &Found, meta: &Meta) -> Entry {
         terrarium_name: meta.text("terrarium_name"),
         conversation_open: meta.get("conversation_open").is_some_and(Value::truthy),
         conversation_id: Some(meta.text("conversation_id")).filter(|id| !id.is_empty()),
-        parent_session_id: lineage("fork", "parent_session_id")
-            .as_ref()
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        parent_session_id: meta.parent(),
         fork_point: lineage("fork", "fork_point").as_ref().and_then(Value::as_i64),
         forked_children: children(meta),
         migrated_from_version: lineage("migration", "source_version").as_ref().and_then(Value::as_i64),

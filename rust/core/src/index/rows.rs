@@ -50,6 +50,10 @@ pub trait Rows {
     fn event_key_from(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Trouble>;
     /// Shows rows of the log from the newest on, with their number, until `visit` breaks.
     fn newest_events(&self, visit: &mut EventVisit<'_>) -> Result<(), Trouble>;
+    /// Shows rows of the log or of the channels from the oldest on, with their number.
+    fn each_row(&self, table: &str, visit: &mut EventVisit<'_>) -> Result<(), Trouble>;
+    /// Shows the row of that number of the log or of the channels, where there is one.
+    fn row_at(&self, table: &str, rowid: i64, visit: &mut EventVisit<'_>) -> Result<(), Trouble>;
 }
 
 impl Rows for Pages {
@@ -87,6 +91,22 @@ impl Rows for Pages {
         })?;
         Ok(())
     }
+
+    fn each_row(&self, table: &str, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
+        self.scan(table, |rowid, columns| match columns {
+            [Column::Blob(key), Column::Blob(value), ..] => visit(rowid, key, value),
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(())
+    }
+
+    fn row_at(&self, table: &str, rowid: i64, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
+        self.scan_after(table, rowid.saturating_sub(1), |found, columns| match columns {
+            [Column::Blob(key), Column::Blob(value), ..] if found == rowid => visit(found, key, value),
+            _ => ControlFlow::Break(()),
+        })?;
+        Ok(())
+    }
 }
 
 /// A connection that only reads, and the path that its errors name.
@@ -100,6 +120,15 @@ pub struct Queried<'a> {
 /// The table in which a memory index keeps its own state; it is not one of a bundle's eight.
 pub const MEMORY: &str = "memory_state";
 
+/// Statements for the log and for the channels.
+const ALL: [&str; 2] = [
+    "SELECT rowid, key, value FROM events WHERE rowid >= ?1 ORDER BY rowid",
+    "SELECT rowid, key, value FROM channels WHERE rowid >= ?1 ORDER BY rowid",
+];
+const ONE: [&str; 2] = [
+    "SELECT rowid, key, value FROM events WHERE rowid = ?1",
+    "SELECT rowid, key, value FROM channels WHERE rowid = ?1",
+];
 const NEWEST: &str = "SELECT rowid, key, value FROM events ORDER BY rowid DESC";
 
 fn get_sql(table: &str) -> &'static str {
@@ -112,6 +141,31 @@ fn get_sql(table: &str) -> &'static str {
 impl Queried<'_> {
     fn fault(&self) -> impl Fn(rusqlite::Error) -> Trouble + '_ {
         |source| Trouble::Bundle(translate(self.path, "read", &source))
+    }
+
+    fn show(
+        &self,
+        table: &str,
+        statements: [&str; 2],
+        rowid: i64,
+        visit: &mut EventVisit<'_>,
+    ) -> Result<(), Trouble> {
+        if !self.has(table)? {
+            return Ok(());
+        }
+        let sql = statements[usize::from(table == Table::Channels.name())];
+        let mut statement = self.connection.prepare(sql).map_err(self.fault())?;
+        let mut rows = statement.query([rowid]).map_err(self.fault())?;
+        while let Some(row) = rows.next().map_err(self.fault())? {
+            let rowid: i64 = row.get(0).map_err(self.fault())?;
+            if let (ValueRef::Blob(key), ValueRef::Blob(value)) =
+                (row.get_ref(1).map_err(self.fault())?, row.get_ref(2).map_err(self.fault())?)
+                && visit(rowid, key, value).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,5 +226,13 @@ impl Rows for Queried<'_> {
             }
         }
         Ok(())
+    }
+
+    fn each_row(&self, table: &str, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
+        self.show(table, ALL, i64::MIN, visit)
+    }
+
+    fn row_at(&self, table: &str, rowid: i64, visit: &mut EventVisit<'_>) -> Result<(), Trouble> {
+        self.show(table, ONE, rowid, visit)
     }
 }

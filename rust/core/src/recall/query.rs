@@ -24,11 +24,13 @@ pub struct Options {
 
 /// One way to match: a token, or several that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Term {
-    pub(super) tokens: Vec<String>,
-    pub(super) prefix: bool,
+pub struct Term {
+    /// The tokens, as the index holds them.
+    pub tokens: Vec<String>,
+    /// Whether the last of them may be the beginning of one.
+    pub prefix: bool,
     /// Whether the tokens stand for words in the order of the text, not for one identifier.
-    pub(super) in_text: bool,
+    pub in_text: bool,
 }
 
 /// A query, ready to be asked. Any string makes one.
@@ -81,6 +83,11 @@ impl Query {
             let last = term.tokens.len().saturating_sub(1);
             term.tokens.iter().enumerate().map(move |(at, token)| (token.as_str(), term.prefix && at == last))
         })
+    }
+
+    /// Returns what the query looks for: any of these.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
     }
 
     /// Tells whether the query holds nothing to search for.
