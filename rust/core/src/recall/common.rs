@@ -11,6 +11,12 @@ const COMMON_SHARE: u64 = 10;
 const ALWAYS_AFFORDABLE: u64 = 1024;
 /// A term in more blocks than this is common however many there are, or cost would grow with the index.
 const NEVER_AFFORDABLE: u64 = 8192;
+/// Commoner terms join the rarest one while all of them together match at most so many times as much
+/// as one term may.
+const TOGETHER: u64 = 2;
+/// So many matches of all terms are always scored.
+const ALWAYS_TOGETHER: u64 = 2048;
+
 /// How to ask a query of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
@@ -42,8 +48,8 @@ impl Query {
             let common = counted.iter().filter(|(_, count)| !rare(*count)).map(|(term, _)| *term);
             return expression(common).map_or(Plan::Nothing, Plan::OnlyCommon);
         }
-        // Commoner terms join the rarest one while all together match no more than one term may.
-        let kept = within(&counted, |count| rare(count), affordable);
+        let budget = (affordable * TOGETHER).max(ALWAYS_TOGETHER);
+        let kept = within(&counted, rare, budget);
         let holders = kept.iter().map(|(term, count)| (is_word(term)).then_some(*count)).collect();
         expression(kept.iter().map(|(term, _)| *term))
             .map_or(Plan::Nothing, |expression| Plan::Ranked { expression, holders })
@@ -108,7 +114,10 @@ mod tests {
     fn commoner_words_join_while_all_together_stay_affordable() {
         let plan = parse("river market zebra garden").plan(100_000, frequency);
 
-        assert_eq!(plan, ranked("\"market\" OR \"zebra\"", &[Some(8_000), Some(3)]));
+        assert_eq!(
+            plan,
+            ranked("\"market\" OR \"zebra\" OR \"garden\"", &[Some(8_000), Some(3), Some(8_100)])
+        );
     }
 
     #[test]

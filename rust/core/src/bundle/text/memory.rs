@@ -230,7 +230,7 @@ SELECT kind, round, block, turn, ts, event_id, tool, channel FROM amber_block WH
     pub(super) fn text_of(&self, id: BlockId, key: &[u8], stored: &[u8]) -> Result<String> {
         let table = id.origin.table();
         let damaged = |what: String| {
-            Error::damaged(&self.path, &format!("{table}[{}]", String::from_utf8_lossy(key)), what)
+            Error::damaged(&self.path, format!("{table}[{}]", String::from_utf8_lossy(key)), what)
         };
         let value = match codec::open(table, key, stored) {
             Ok(Stored::Object(body)) => msgpack::decode(&body).map_err(|fault| damaged(fault.to_string()))?,
