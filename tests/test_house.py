@@ -40,6 +40,7 @@ WRAPPERS = {
     "recall.py",
     "indexed.py",
     "lineage.py",
+    "memory.py",
     "migration.py",
     "session.py",
     "static.py",
