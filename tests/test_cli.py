@@ -130,7 +130,7 @@ def test_search_prints_hits_with_their_text(
 
     hits = json.loads(out)["hits"]
     assert (code, blank) == (0, 0)
-    assert hits[0]["meta"]["event_key"] == "alice:e000001"
+    assert hits[0]["event_key"] == "alice:e000001"
     assert hits[0]["text"] == "All is well again."
     assert nothing == "no hits\n"
 

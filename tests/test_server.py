@@ -254,10 +254,14 @@ def test_the_description_of_the_api_is_whole(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
 
     assert set(paths) == {
+        "/api/search",
         "/api/sessions",
         "/api/sessions/stats",
         "/api/sessions/disk-usage",
         "/api/sessions/{name}",
+        "/api/sessions/{name}/memory/build",
+        "/api/sessions/{name}/memory/search",
+        "/api/sessions/{name}/memory/status",
     }
     assert "409" in paths["/api/sessions/{name}"]["delete"]["responses"]
 

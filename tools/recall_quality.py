@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amberlog import Recall, SessionMemory, SessionStore
+from amberlog import SessionMemory, SessionStore
 
 DEPTHS = (1, 5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
@@ -159,15 +159,6 @@ def sessions_of(memory: SessionMemory) -> Ranked:
     return rank
 
 
-def sessions_in(recall: Recall) -> Ranked:
-    """Answers with the sessions of a directory, each of them a file of its own."""
-
-    def rank(query: str, k: int) -> list[str]:
-        return [hit.session for hit in recall.search(query, k=k, by_session=True)]
-
-    return rank
-
-
 def measure_locomo(data: Path, place: Path) -> dict[str, list[Outcome]]:
     """Answers the questions of each dialogue from its own turns."""
     found: dict[str, list[Outcome]] = {"amberlog": [], "FTS5": []}
@@ -187,7 +178,7 @@ def measure_locomo(data: Path, place: Path) -> dict[str, list[Outcome]]:
 
 def measure_tau(data: Path, place: Path) -> dict[str, list[Outcome]]:
     """Answers what a task was with the sessions in which it was tried."""
-    found: dict[str, list[Outcome]] = {"amberlog": [], "directory": [], "FTS5": []}
+    found: dict[str, list[Outcome]] = {"amberlog": [], "FTS5": []}
     sessions, questions = tau_bench(data)
     plain = Plain(
         (name, " ".join(str(m.get("content") or m.get("tool_calls")) for m in messages))
@@ -197,12 +188,10 @@ def measure_tau(data: Path, place: Path) -> dict[str, list[Outcome]]:
         for name, messages in sessions:
             events = [event for message in messages if (event := event_of(message)) is not None]
             store.append_events(name, events)
-            with SessionStore(place / "sessions" / f"{name}.kohakutr") as alone:
-                alone.append_events("agent", events)
-        with SessionMemory(store) as memory, Recall(place / "sessions") as recall:
-            ours, directory = sessions_of(memory), sessions_in(recall)
+        with SessionMemory(store) as memory:
+            ours = sessions_of(memory)
             for question in questions:
-                for who, rank in (("amberlog", ours), ("directory", directory), ("FTS5", plain)):
+                for who, rank in (("amberlog", ours), ("FTS5", plain)):
                     found[who].append(outcome(question, rank(question.text, max(DEPTHS))))
     return found
 

@@ -304,6 +304,12 @@ class Bundle:
     def memory_index(self, agent: str | None = None) -> int:
         """Indexes what is missing; returns how many blocks are new since the last call."""
 
+    def memory_rebuild(self) -> None:
+        """Throws the index away and makes it anew."""
+
+    def memory_is_level(self) -> bool:
+        """Returns whether the index, as it is on disk, lacks nothing."""
+
     def memory_give(self, agent: str, start: int, events: list[dict[str, object]]) -> None:
         """Keeps events beside the log, for the search alone; `start` is the place of the first."""
 

@@ -369,6 +369,15 @@ class NullBundle:
         self._check()
         return 0
 
+    def memory_rebuild(self) -> None:
+        """Does nothing."""
+        self._check()
+
+    def memory_is_level(self) -> bool:
+        """Returns True."""
+        self._check()
+        return True
+
     def memory_give(self, agent: str, start: int, events: list[dict[str, object]]) -> None:
         """Does nothing."""
         del agent, start, events

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 from itertools import islice
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
-from amberlog import resuming, session
+from amberlog import resuming, session, tool
 from amberlog._aio_chat import AsyncChatStore, AsyncHierarchicalChatStore
 from amberlog._event_log import PAGE
 from amberlog.recall import Recall
@@ -15,15 +15,19 @@ from amberlog.session import SessionStore
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from typing_extensions import Self
 
     from amberlog._lineage import Mutation
+    from amberlog.embedding import Embedder
     from amberlog.lineage import BranchView
+    from amberlog.tool import Moment, ToolOutput
     from amberlog.types import Durability, EventCallback
+
+    AnyStore: TypeAlias = "str | os.PathLike[str] | SessionStore | AsyncSessionStore"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -325,11 +329,72 @@ async def resume(
     )
 
 
+async def search_memory(
+    store: AnyStore,
+    *,
+    query: str,
+    mode: str = "auto",
+    k: int = 5,
+    agent: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    scope: str = "session",
+    embedder: Embedder | None = None,
+) -> str:
+    """Returns what a session remembers of a query, as `amberlog.tool.search_memory` does."""
+    return await asyncio.to_thread(
+        tool.search_memory,
+        _beneath(store),
+        query=query,
+        mode=mode,
+        k=k,
+        agent=agent,
+        since=since,
+        until=until,
+        scope=scope,
+        embedder=embedder,
+    )
+
+
+async def read_block(
+    store: AnyStore,
+    block_id: str,
+    *,
+    session: str | None = None,
+    start: int = 0,
+    length: int = tool.WHOLE,
+) -> str:
+    """Returns the text of a block, as `amberlog.tool.read_block` does."""
+    return await asyncio.to_thread(
+        tool.read_block, _beneath(store), block_id, session=session, start=start, length=length
+    )
+
+
+async def call_tool(
+    store: AnyStore,
+    name: str,
+    arguments: Mapping[str, object],
+    *,
+    embedder: Embedder | None = None,
+) -> ToolOutput:
+    """Runs the tool that a model has called, as `amberlog.tool.call_tool` does."""
+    return await asyncio.to_thread(
+        tool.call_tool, _beneath(store), name, arguments, embedder=embedder
+    )
+
+
+def _beneath(store: AnyStore) -> str | os.PathLike[str] | SessionStore:
+    return store.store if isinstance(store, AsyncSessionStore) else store
+
+
 __all__ = [
     "AsyncChatStore",
     "AsyncHierarchicalChatStore",
     "AsyncRecall",
     "AsyncSessionStore",
+    "call_tool",
     "open_session",
+    "read_block",
     "resume",
+    "search_memory",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from amberlog.errors import NoEmbedderError
 from amberlog.session import SessionStore
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from amberlog._core import BlockHit
+    from amberlog.embedding import Embedder
 
 MODES = ("auto", "fts", "semantic", "hybrid")
 MINUTE, HOUR = 60, 3600
@@ -86,9 +88,16 @@ class SessionMemory:
     Args:
         path_or_store: The session's file, which is opened and closed here, or an open store, which
             stays open.
+        embedder: Makes vectors.
     """
 
-    def __init__(self, path_or_store: str | os.PathLike[str] | SessionStore) -> None:
+    def __init__(
+        self,
+        path_or_store: str | os.PathLike[str] | SessionStore,
+        embedder: Embedder | None = None,
+    ) -> None:
+        if embedder is not None:
+            raise NoEmbedderError("a session keeps no vectors yet: search by keyword")
         self._owned: SessionStore | None = None
         if isinstance(path_or_store, SessionStore):
             self._store = path_or_store
@@ -111,6 +120,14 @@ class SessionMemory:
     def has_vectors(self) -> bool:
         """Whether blocks are found by their meaning too."""
         return False
+
+    def is_level(self) -> bool:
+        """Whether `index` has nothing to do, as the file stands; changes nothing."""
+        return self._bundle.memory_is_level()
+
+    def rebuild(self) -> None:
+        """Throws the index of words away and makes it anew; what is found stays the same."""
+        self._bundle.memory_rebuild()
 
     def index(
         self, agent: str | None = None, *, progress: Callable[[int, int], object] | None = None

@@ -9,7 +9,9 @@ from typing import Annotated, cast
 import typer
 
 import amberlog
-from amberlog.cli import changing, reading, returning
+from amberlog._asking import Question, moment_of
+from amberlog._building import EmbedderSettings
+from amberlog.cli import changing, reading, returning, searching
 from amberlog.cli import demo as demonstration
 from amberlog.cli import directory as listing
 from amberlog.cli.chat_commands import chat
@@ -39,6 +41,7 @@ Last = Annotated[bool, typer.Option("--last", help="The session that was written
 Directory = Annotated[
     Path | None, typer.Option("--dir", help="The session directory; by default the configured one.")
 ]
+Everywhere = Annotated[bool, typer.Option("--all", help="All sessions of the directory.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
 
 
@@ -103,28 +106,100 @@ def events(
 
 
 @app.command()
-def search(
-    session: Session,
-    query: Annotated[str, typer.Argument(help='Words; a phrase stands in "double quotes".')],
+def search(  # noqa: PLR0913  # one for each option
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="A session; left out with --all.")
+    ],
+    query: Annotated[
+        str | None,
+        typer.Argument(metavar="QUERY", help='Words; a phrase stands in "double quotes".'),
+    ] = None,
     *,
+    everywhere: Everywhere = False,
+    directory: Directory = None,
+    by_session: Annotated[
+        bool, typer.Option("--by-session", help="With --all: one hit a session.")
+    ] = False,
+    mode: Annotated[
+        str, typer.Option(help="fts (words), semantic (meaning), hybrid, or auto.")
+    ] = "auto",
     agent: Agent = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", "--kinds", help="Only these kinds of blocks, separated by commas."),
+    ] = None,
     types: Annotated[
         list[str] | None,
-        typer.Option("--type", "--types", help="Only these types, separated by commas."),
+        typer.Option("--type", "--types", help="Only events of these types, by their words."),
     ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only from this time on: ISO 8601, or seconds since 1970.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only up to this time.")] = None,
+    all_branches: Annotated[
+        bool, typer.Option("--all-branches", help="Also what was taken back.")
+    ] = False,
     k: Annotated[int, typer.Option("-k", help="At most this many.", min=0, max=LARGEST)] = 10,
     as_json: Json = False,
 ) -> Job:
-    """Prints what matches a query, best first."""
-    return partial(
-        reading.search,
-        session,
-        _typed(query),
-        agent=agent and _typed(agent),
-        types=_split(types),
-        k=k,
-        as_json=as_json,
+    """Prints what matches a query, best first; brings the index level."""
+    question = Question(
+        _typed(session if query is None else query),
+        mode,
+        k,
+        agent and _typed(agent),
+        tuple(_split(kinds)),
+        moment_of("since", since),
+        moment_of("until", until),
+        all_branches,
     )
+    if everywhere:
+        if query is not None or types or all_branches:
+            raise typer.BadParameter("--all goes with neither a session, --type nor --all-branches")
+        return partial(
+            searching.search_all, directory, question, by_session=by_session, as_json=as_json
+        )
+    if query is None or directory is not None or by_session:
+        raise typer.BadParameter("a query is missing, or --all that goes with --dir, --by-session")
+    if types:
+        return partial(reading.search, session, question, _split(types), as_json=as_json)
+    return partial(searching.search, session, question, as_json=as_json)
+
+
+@app.command()
+def embedding(
+    session: SessionOrLast = None,
+    *,
+    everywhere: Everywhere = False,
+    directory: Directory = None,
+    provider: Annotated[
+        str, typer.Option(help="static (built in), model2vec, sentence-transformer, onnx, api, …")
+    ] = "auto",
+    model: Annotated[str | None, typer.Option(help="The model's name or path.")] = None,
+    dimensions: Annotated[
+        int | None, typer.Option(help="The size of the vectors.", min=1, max=LARGEST)
+    ] = None,
+    as_json: Json = False,
+) -> Job:
+    """Makes the vectors that a session lacks, so that it is found by meaning too."""
+    settings = EmbedderSettings(provider, model and _typed(model), dimensions)
+    if everywhere == (session is not None) or (directory is not None and not everywhere):
+        raise typer.BadParameter("either a session, or --all with or without --dir")
+    if session is None:
+        return partial(searching.embedding_all, directory, settings, as_json=as_json)
+    return partial(searching.embedding, session, settings, as_json=as_json)
+
+
+@app.command("mcp")
+def mcp_server(
+    session: SessionOrLast = None,
+    *,
+    directory: Directory = None,
+) -> Job:
+    """Serves the memory of one session, or of all in a directory, to agents, by MCP on stdio."""
+    if session is not None and directory is not None:
+        raise typer.BadParameter("a session or --dir is served, not both")
+    return partial(searching.mcp_server, session, directory)
 
 
 @app.command()

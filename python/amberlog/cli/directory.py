@@ -40,7 +40,7 @@ class Wanted:
 
 def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> int:
     """Prints one page of the sessions of a directory, the one last active first."""
-    index = get_session_index_default(_existing(directory))
+    index = get_session_index_default(existing(directory))
     page = index.list(
         search=wanted.search,
         status=wanted.status,
@@ -73,7 +73,7 @@ def list_sessions(directory: Path | None, wanted: Wanted, *, as_json: bool) -> i
 
 def delete(name: str, directory: Path | None, *, as_json: bool) -> int:
     """Deletes one session with all that belongs to it."""
-    home = _existing(directory)
+    home = existing(directory)
     removed = delete_session(home, name)
     if as_json:
         emit({"status": "deleted", "name": name, "files": [path.name for path in removed]})
@@ -85,7 +85,7 @@ def delete(name: str, directory: Path | None, *, as_json: bool) -> int:
 
 def stats(directory: Path | None, *, as_json: bool) -> int:
     """Prints counts over all sessions of a directory, and what they take on disk."""
-    index = get_session_index_default(_existing(directory))
+    index = get_session_index_default(existing(directory))
     counts, usage = index.stats(), index.disk_usage()
     unreadable = index.unreadable()
     if as_json:
@@ -105,7 +105,7 @@ def stats(directory: Path | None, *, as_json: bool) -> int:
 
 def reindex(directory: Path | None, *, full: bool, workers: int | None, as_json: bool) -> int:
     """Brings the index of a directory level with its sessions."""
-    home = _existing(directory)
+    home = existing(directory)
     with (
         SessionIndex.open(home) as index,
         Progress(
@@ -150,7 +150,7 @@ def reindex(directory: Path | None, *, full: bool, workers: int | None, as_json:
 
 def serve(directory: Path | None, *, host: str, port: int, watch: bool) -> int:
     """Serves the sessions of a directory over HTTP until it is interrupted."""
-    home = _existing(directory)
+    home = existing(directory)
     try:
         # An extra that nobody else needs.
         from amberlog.server import serve as run  # noqa: PLC0415
@@ -165,7 +165,7 @@ def serve(directory: Path | None, *, host: str, port: int, watch: bool) -> int:
     return 0
 
 
-def _existing(directory: Path | None) -> Path:
+def existing(directory: Path | None) -> Path:
     """Returns the session directory that is meant: a listing makes none."""
     home = config.session_dir() if directory is None else directory.expanduser()
     if not home.is_dir():

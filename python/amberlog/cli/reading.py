@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from amberlog._asking import Question
 from amberlog.cli.lookup import last_said, session_file
 from amberlog.cli.terminal import (
     block,
@@ -102,12 +103,15 @@ def events(
     return 0
 
 
-def search(
-    session: str, query: str, *, agent: str | None, types: Sequence[str], k: int, as_json: bool
-) -> int:
-    """Prints what matches a query, best first."""
+def search(session: str, question: Question, types: Sequence[str], *, as_json: bool) -> int:
+    """Prints the events of some types that match a query, best first."""
+    if question != Question(question.query, question.mode, question.k, question.agent) or (
+        question.mode not in ("auto", "fts")
+    ):
+        raise ValueError("--type goes with --agent and -k only")
+    query = question.query
     with SessionStore.open_readonly(session_file(session)) as store:
-        hits = store.search(query, k, agent=agent, types=list(types) or None)
+        hits = store.search(query, question.k, agent=question.agent, types=types)
         found = [(hit, _text_of_hit(store, hit["meta"])) for hit in hits]
     if as_json:
         emit({"query": query, "hits": [{**hit, "text": text} for hit, text in found]})

@@ -19,13 +19,20 @@ from pydantic import BaseModel, ConfigDict, Field
 import amberlog
 from amberlog.errors import (
     SessionBusyError,
+    SessionClosedError,
+    SessionDamagedError,
     SessionError,
+    SessionGoneError,
     SessionLockedError,
     SessionNotFoundError,
     SessionReadOnlyError,
+    SessionVersionError,
     SessionWriteError,
 )
 from amberlog.index import delete_session, get_session_index_default, refresh
+from amberlog.server.building import Builds
+from amberlog.server.memory import memory_routes, recall_routes
+from amberlog.server.shapes import CONFLICT, FORBIDDEN, MISSING, UNAUTHORIZED, WRONG
 from amberlog.types import Unreadable as Missed
 from amberlog.watching import SessionIndexWatch, check_extra
 
@@ -41,6 +48,13 @@ MOST_ROWS = 500
 _BEARER = HTTPBearer(auto_error=False)
 # What is listed then is what was known before.
 _UNLISTED = Missed(".", "the directory could not be listed")
+_IN_THE_WAY = (
+    SessionBusyError,
+    SessionDamagedError,
+    SessionGoneError,
+    SessionLockedError,
+    SessionVersionError,
+)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -88,26 +102,6 @@ class Deleted(BaseModel):
     files: list[str]
 
 
-class Problem(BaseModel):
-    """Why a request was refused."""
-
-    detail: str
-
-
-_REFUSALS: dict[int | str, dict[str, object]] = {
-    400: {"model": Problem, "description": "An argument fits no page of this listing."},
-    404: {"model": Problem, "description": "There is no session of exactly that name."},
-    409: {"model": Problem, "description": "The session is in use."},
-    403: {"model": Problem, "description": "The session may not be changed."},
-}
-_UNDELETED: dict[int | str, dict[str, object]] = {
-    status: _REFUSALS[status] for status in (403, 404, 409)
-}
-_UNAUTHORIZED: dict[int | str, dict[str, object]] = {
-    401: {"model": Problem, "description": "The bearer token is missing or wrong."}
-}
-
-
 def create_app(
     directory: str | os.PathLike[str], *, token: str | None = None, watch: bool = False
 ) -> FastAPI:
@@ -127,15 +121,16 @@ def create_app(
     if watch:
         check_extra()
     home = Path(os.fsdecode(directory)).expanduser().resolve()
+    builds = Builds()
     guards = [] if token is None else [Depends(_guard(token))]
     app = FastAPI(
         title="amberlog",
         version=amberlog.__version__,
         dependencies=guards,
-        responses=None if token is None else _UNAUTHORIZED,
+        responses=None if token is None else UNAUTHORIZED,
         # FastAPI's own pages ask for no token, and could not send one.
         openapi_url="/openapi.json" if token is None else None,
-        lifespan=_watched(home) if watch else None,
+        lifespan=_lifespan(home, builds, watch=watch),
     )
     app.add_exception_handler(SessionError, _refused)
     app.add_exception_handler(ValueError, _refused)
@@ -144,18 +139,27 @@ def create_app(
         app.get("/openapi.json", include_in_schema=False)(app.openapi)
     _add_collection(app, home)
     _add_session(app, home)
+    app.include_router(memory_routes(home, builds))
+    app.include_router(recall_routes(home))
     return app
 
 
-def _watched(home: Path) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    home: Path, builds: Builds, *, watch: bool
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         del app
-        watch = SessionIndexWatch(await asyncio.to_thread(get_session_index_default, home))
+        watching = None
+        if watch:
+            index = await asyncio.to_thread(get_session_index_default, home)
+            watching = SessionIndexWatch(index)
         try:
             yield
         finally:
-            await asyncio.to_thread(watch.close)
+            await asyncio.to_thread(builds.close)
+            if watching is not None:
+                await asyncio.to_thread(watching.close)
 
     return lifespan
 
@@ -174,7 +178,7 @@ def _guard(token: str) -> Callable[[HTTPAuthorizationCredentials | None], None]:
 
 
 def _add_collection(app: FastAPI, home: Path) -> None:
-    @app.get("/api/sessions", response_model=Page, responses={400: _REFUSALS[400]})
+    @app.get("/api/sessions", response_model=Page, responses=WRONG)
     def list_sessions(wanted: Annotated[Listing, Query()]) -> Mapping[str, object]:
         """Returns one page of the sessions, the one last active first."""
         index = get_session_index_default(home)
@@ -216,7 +220,7 @@ def _add_collection(app: FastAPI, home: Path) -> None:
 
 
 def _add_session(app: FastAPI, home: Path) -> None:
-    @app.get("/api/sessions/{name}", responses={404: _REFUSALS[404]})
+    @app.get("/api/sessions/{name}", responses=MISSING)
     def session(name: str) -> dict[str, object]:
         """Returns the row of one session by its exact name, or that of its file."""
         row = _row(get_session_index_default(home), name)
@@ -224,7 +228,11 @@ def _add_session(app: FastAPI, home: Path) -> None:
             raise SessionNotFoundError(f"there is no session named `{name}`")
         return _shown(row)
 
-    @app.delete("/api/sessions/{name}", response_model=Deleted, responses=_UNDELETED)
+    @app.delete(
+        "/api/sessions/{name}",
+        response_model=Deleted,
+        responses={**FORBIDDEN, **MISSING, **CONFLICT},
+    )
     def delete(name: str) -> Mapping[str, object]:
         """Deletes one session with its log, its artifacts, its lock file and its index rows."""
         removed = delete_session(home, name, index=get_session_index_default(home))
@@ -263,10 +271,12 @@ async def _wrong_method(request: Request, error: Exception) -> JSONResponse:
 def _status(error: Exception) -> int:
     if isinstance(error, SessionNotFoundError):
         return 404
-    if isinstance(error, SessionLockedError | SessionBusyError):
+    if isinstance(error, _IN_THE_WAY):
         return 409
     if isinstance(error, SessionReadOnlyError):
         return 403
+    if isinstance(error, SessionClosedError):
+        return 503
     if isinstance(error, SessionWriteError):
         return 403 if error.errno in _FORBIDDEN else 500
     return 400 if isinstance(error, ValueError) else 500

@@ -171,6 +171,16 @@ impl Bundle {
         self.inner.index_memory(agent)
     }
 
+    /// Makes the index of blocks anew.
+    pub fn rebuild_memory(&self) -> Result<()> {
+        self.inner.rebuild_memory()
+    }
+
+    /// Whether the index of blocks, as it is on disk, lacks nothing.
+    pub fn is_memory_level(&self) -> Result<bool> {
+        self.inner.is_memory_level()
+    }
+
     /// The blocks that fit a query best.
     pub fn find_blocks(&self, query: &str, k: usize, filter: &MemoryFilter) -> Result<Vec<BlockHit>> {
         self.inner.find_blocks(query, k, filter)

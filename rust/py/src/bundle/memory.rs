@@ -81,6 +81,14 @@ impl PyBundle {
         py.detach(|| self.bundle.index_memory(agent)).or_raise(py)
     }
 
+    fn memory_rebuild(&self, py: Python<'_>) -> Outcome<()> {
+        py.detach(|| self.bundle.rebuild_memory()).or_raise(py)
+    }
+
+    fn memory_is_level(&self, py: Python<'_>) -> Outcome<bool> {
+        py.detach(|| self.bundle.is_memory_level()).or_raise(py)
+    }
+
     fn memory_give(
         &self,
         py: Python<'_>,

@@ -118,6 +118,18 @@ impl Inner {
         Ok(grown.iter().map(|(_, _, more)| more.unsigned_abs()).sum())
     }
 
+    /// Throws the indexes of words away and makes them anew.
+    pub(in crate::bundle) fn rebuild_memory(&self) -> Result<()> {
+        self.check_process("index")?;
+        if self.source.is_some() {
+            return Err(Error::ReadOnly { path: self.path.clone(), action: "index" });
+        }
+        let mut state = self.lock();
+        self.commit_batch(&mut state, "index")?;
+        self.rebuild(&mut state)?;
+        self.index_text(&mut state)
+    }
+
     /// The `k` blocks that fit best, ties in the order in which they were appended.
     pub(in crate::bundle) fn find_blocks(
         &self,

@@ -113,6 +113,20 @@ impl Inner {
         Ok(value.get("sender").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
+    /// Whether the index on disk holds all rows: a search would have nothing to index first.
+    pub(in crate::bundle) fn is_memory_level(&self) -> Result<bool> {
+        self.read(ACTION, |connection| {
+            let fault = self.fault(ACTION);
+            for origin in Origin::ALL {
+                let last = origin.last_row(connection).map_err(&fault)?;
+                if last > mark(connection, origin.mark()).map_err(&fault)? {
+                    return Ok(false);
+                }
+            }
+            Ok(!is_rewritten(connection).map_err(&fault)?)
+        })
+    }
+
     /// Runs `work` on an index that holds all rows: where the rows are, and the indexes to ask.
     pub(super) fn on_index<R>(&self, work: impl Fn(&Connection, &[Index<'_>]) -> Result<R>) -> Result<R> {
         if self.source.is_some() {
