@@ -16,7 +16,7 @@ use super::read::Found;
 use super::threads::Threads;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
-use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::{Fingerprint, WalPrint, logs};
 
 /// So few files are looked at sooner than threads are woken.
 const FEW: usize = 4096;
@@ -92,6 +92,7 @@ struct Names {
     /// In their order.
     sessions: Vec<String>,
     logs: HashSet<OsString>,
+    tails: HashSet<OsString>,
     journals: HashSet<OsString>,
     artifacts: HashSet<OsString>,
     undecodable: Vec<OsString>,
@@ -102,6 +103,8 @@ impl Names {
         let own = |name: &[u8]| OsStr::from_bytes(name).to_owned();
         if let Some(name) = bytes.strip_suffix(b"-wal") {
             self.logs.insert(own(name));
+        } else if let Some(name) = bytes.strip_suffix(b".tail") {
+            self.tails.insert(own(name));
         } else if let Some(name) = bytes.strip_suffix(b"-journal") {
             self.journals.insert(own(name));
         } else if bytes.ends_with(b".artifacts") {
@@ -115,7 +118,7 @@ impl Names {
     }
 
     fn is_quiet(&self, name: &str) -> bool {
-        !self.logs.contains(OsStr::new(name)) && !self.journals.contains(OsStr::new(name))
+        [&self.logs, &self.tails, &self.journals].iter().all(|names| !names.contains(OsStr::new(name)))
     }
 
     fn has_artifacts(&self, name: &str) -> bool {
@@ -202,16 +205,10 @@ fn print_of(
     name: &str,
     names: &Names,
 ) -> Result<(Fingerprint, bool), String> {
-    // The log comes first, as `Fingerprint::of` has it.
-    let wal = if names.logs.contains(OsStr::new(name)) {
-        match rustix::fs::statat(handle, format!("{name}-wal"), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => (found.st_size > 0).then(|| times_and_size(&found)),
-            Err(rustix::io::Errno::NOENT) => None,
-            Err(errno) => return Err(format!("its log cannot be looked at: {}", io::Error::from(errno))),
-        }
-    } else {
-        None
-    };
+    // The logs come first, as `Fingerprint::of` has it.
+    let log = print_beside(handle, &names.logs, name, "-wal")?;
+    let tail = print_beside(handle, &names.tails, name, ".tail")?;
+    let wal = logs(log, tail);
     let found = match rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         Err(rustix::io::Errno::NOENT) => return Err(String::new()),
@@ -221,12 +218,36 @@ fn print_of(
         FileType::RegularFile => {
             let (mtime_ns, ctime_ns, size) = times_and_size(&found);
             let print =
-                Fingerprint { mtime_ns, ctime_ns, size, inode: found.st_ino, device: found.st_dev, wal };
+                Fingerprint {
+                mtime_ns,
+                ctime_ns,
+                size,
+                inode: found.st_ino,
+                device: found.st_dev,
+                wal,
+                has_tail: tail.is_some(),
+            };
             Ok((print, false))
         }
         FileType::Symlink => behind(&directory.join(name)).map(|print| (print, true)),
         FileType::Directory => Err("it is a directory".to_owned()),
         _ => Err("it is not a regular file".to_owned()),
+    }
+}
+
+fn print_beside(
+    handle: &File,
+    there: &HashSet<OsString>,
+    name: &str,
+    suffix: &str,
+) -> Result<Option<WalPrint>, String> {
+    if !there.contains(OsStr::new(name)) {
+        return Ok(None);
+    }
+    match rustix::fs::statat(handle, format!("{name}{suffix}"), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok((found.st_size > 0).then(|| times_and_size(&found))),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(errno) => Err(format!("its log cannot be looked at: {}", io::Error::from(errno))),
     }
 }
 
