@@ -11,10 +11,10 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::backup::copy_database;
+use super::create;
 use super::handle::Options;
 use super::sync::wal_of;
 use super::tail::{self, tail_path};
-use super::create;
 use crate::clock::SystemClock;
 use crate::db::open;
 use crate::db::registry::{self, Lease};

@@ -218,8 +218,7 @@ impl service::Attended for Inner {
             return Some(delay);
         }
         self.attended.store(false, Ordering::Release);
-        let has_more = self.sync.is_behind()
-            || self.is_grouped() && self.has_open_group();
+        let has_more = self.sync.is_behind() || self.is_grouped() && self.has_open_group();
         (has_more && !self.attended.swap(true, Ordering::AcqRel)).then_some(delay)
     }
 }

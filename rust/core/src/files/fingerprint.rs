@@ -146,7 +146,15 @@ mod tests {
 
     fn print() -> Fingerprint {
         let old = NOW - 60_000_000_000;
-        Fingerprint { mtime_ns: old, ctime_ns: old, size: 4096, inode: 7, device: 1, wal: None, has_tail: false }
+        Fingerprint {
+            mtime_ns: old,
+            ctime_ns: old,
+            size: 4096,
+            inode: 7,
+            device: 1,
+            wal: None,
+            has_tail: false,
+        }
     }
 
     #[test]

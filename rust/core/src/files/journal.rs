@@ -42,8 +42,7 @@ impl Journal {
 
     /// Opens the journal, making it with its room where there is none.
     pub fn make(path: &Path) -> io::Result<Self> {
-        let mut journal =
-            Self::attempt(path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666))?;
+        let mut journal = Self::attempt(path, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o666))?;
         journal.set_aside(ROOM)?;
         Ok(journal)
     }

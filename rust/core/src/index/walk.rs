@@ -217,8 +217,7 @@ fn print_of(
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {
             let (mtime_ns, ctime_ns, size) = times_and_size(&found);
-            let print =
-                Fingerprint {
+            let print = Fingerprint {
                 mtime_ns,
                 ctime_ns,
                 size,

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use super::mark::Mark;
 use super::record::Entry;
-use crate::bundle::append::{ACTION, Appended, BATCH, COUNTER_AGE, Insert, may_omit, note_id, shape, write_counter};
+use crate::bundle::append::{
+    ACTION, Appended, BATCH, COUNTER_AGE, Insert, may_omit, note_id, shape, write_counter,
+};
 use crate::bundle::branches;
 use crate::bundle::handle::{Durability, Inner, State, Txn};
 use crate::bundle::landmark::{self, Marks};
@@ -130,7 +132,7 @@ impl Inner {
         Ok(true)
     }
 
-    fn end_if_begun(&self, state: &State) -> Result<()> {
+    fn end_if_begun(&self, state: &mut State) -> Result<()> {
         if state.connection.as_ref().is_some_and(|connection| !connection.is_autocommit()) {
             self.end_empty(state, ACTION)?;
         }
@@ -161,7 +163,9 @@ impl Inner {
 
     /// Has no part of a record that failed pass for one; whether the mark must move past it.
     fn erase_record(&self, state: &mut State) -> bool {
-        let (Some(tail), Some(group)) = (state.tail.open.as_mut(), state.tail.group.as_mut()) else { return false };
+        let (Some(tail), Some(group)) = (state.tail.open.as_mut(), state.tail.group.as_mut()) else {
+            return false;
+        };
         if tail.file.journal.write(&[0; super::record::HEAD], group.last.offset).is_ok() {
             return false;
         }
@@ -212,10 +216,8 @@ fn write_record(state: &mut State, rows: &[Row]) -> std::io::Result<usize> {
         let entry = Entry { key: &row.key, value: &row.sealed, is_given: row.is_given };
         tail.draft.add(&entry).ok_or_else(too_long)?;
     }
-    let bytes = tail
-        .draft
-        .finish(group.last.bundle, group.last.epoch, group.last.seq + 1)
-        .ok_or_else(too_long)?;
+    let bytes =
+        tail.draft.finish(group.last.bundle, group.last.epoch, group.last.seq + 1).ok_or_else(too_long)?;
     tail.file.journal.write(bytes, group.last.offset)?;
     Ok(bytes.len())
 }
@@ -274,7 +276,12 @@ fn number(
         space.last_turn = shaped.turn.or(space.last_turn);
         space.next += 1;
         max_id = max_id.max(shaped.id);
-        appended.push(Appended { key, id: EventId(shaped.id), body: shaped.body, states_path: shaped.states_path });
+        appended.push(Appended {
+            key,
+            id: EventId(shaped.id),
+            body: shaped.body,
+            states_path: shaped.states_path,
+        });
     }
     let before = (before, ledger.max_id);
     ledger.restore(agent, space, max_id);
@@ -294,7 +301,8 @@ fn store(txn: &mut Txn<'_>, group: &Group) -> Result<()> {
         insert.exactly(&row.key, &row.sealed).map_err(fault)?;
         let space = ledger.space(connection, &row.agent).map_err(fault)?;
         note_id(connection, &row.agent, space, row.id, row.breaks_order).map_err(fault)?;
-        landmark::note_event(connection, &row.agent, row.number, row.marks, &mut space.noted).map_err(fault)?;
+        landmark::note_event(connection, &row.agent, row.number, row.marks, &mut space.noted)
+            .map_err(fault)?;
     }
     group.last.write(connection).map_err(fault)?;
     let is_aged = txn.counter_written.is_none_or(|written| written.elapsed() >= COUNTER_AGE);

@@ -61,9 +61,8 @@ impl Mark {
         if check != xxh3_64(checked).to_le_bytes() {
             return None;
         }
-        let number = |at: usize| {
-            checked.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes)
-        };
+        let number =
+            |at: usize| checked.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
         Some(Self { bundle: number(0)?, epoch: number(8)?, seq: number(16)?, offset: number(24)? })
     }
 

@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-pub(super) use self::file::{has_file, tail_path};
 use self::file::{TailFile, knock};
+pub(super) use self::file::{has_file, tail_path};
 use self::group::Group;
-pub(super) use self::mark::renumbered;
 use self::mark::Mark;
+pub(super) use self::mark::renumbered;
 use super::append::ACTION;
 use super::handle::{Durability, Inner, State};
 use super::ledger::Ledger;
 use crate::db::fault::translate;
-use crate::db::schema::{Group as Tables, Table};
 use crate::db::fork::PerProcess;
+use crate::db::schema::{Group as Tables, Table};
 use crate::db::{ffi, open};
 use crate::error::{Error, Result};
 use crate::files::journal::Journal;
@@ -256,7 +256,8 @@ impl Inner {
         let may_be_left = match &state.tail.open {
             Some(tail) => {
                 let fault = self.tail_fault(action);
-                !tail.file.journal.is_named().map_err(&fault)? || tail.file.look(tail.mark).map_err(&fault)?.0.is_some()
+                !tail.file.journal.is_named().map_err(&fault)?
+                    || tail.file.look(tail.mark).map_err(&fault)?.0.is_some()
             }
             None => state.connection.is_some() && has_file(&self.path),
         };
@@ -272,7 +273,11 @@ impl Inner {
             Err(Error::Busy { .. }) => return Ok(false),
             outcome => outcome?,
         }
-        if self.has_leftover(state, ACTION)? { self.take_in_leftover(state)? } else { self.end_empty(state, ACTION)? }
+        if self.has_leftover(state, ACTION)? {
+            self.take_in_leftover(state)?
+        } else {
+            self.end_empty(state, ACTION)?
+        }
         Ok(true)
     }
 
@@ -293,9 +298,16 @@ impl Inner {
     }
 
     /// Ends a transaction in which nothing was written.
-    fn end_empty(&self, state: &State, action: &'static str) -> Result<()> {
+    fn end_empty(&self, state: &mut State, action: &'static str) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
+        let before = ffi::data_version(connection);
         connection.prepare_cached("COMMIT").and_then(|mut end| end.execute([])).map_err(self.fault(action))?;
+        // SQLite counts it as a commit, and nobody else's.
+        let version = ffi::data_version(connection);
+        if let Some(ledger) = state.ledger.as_mut().filter(|ledger| ledger.version == before) {
+            ledger.version = version;
+        }
+        state.tail.note_commit(version);
         Ok(())
     }
 

@@ -103,9 +103,8 @@ pub fn entries<'a>(head: &[u8; HEAD], body: &'a [u8], bundle: u64) -> Option<Vec
     let mut rest = body;
     for _ in 0..stated.count {
         let (numbers, after) = rest.split_first_chunk::<ENTRY>()?;
-        let number = |at: usize| {
-            u32::from_le_bytes([numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]])
-        };
+        let number =
+            |at: usize| u32::from_le_bytes([numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]]);
         let (key, after) = after.split_at_checked(number(0) as usize)?;
         let (value, after) = after.split_at_checked(number(4) as usize)?;
         found.push(Entry { key, value, is_given: number(8) & GIVEN != 0 });

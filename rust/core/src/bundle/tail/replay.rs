@@ -55,7 +55,8 @@ fn store(txn: &Txn<'_>, ledger: &mut Ledger, entry: &Entry<'_>) -> Result<bool> 
     // Another program wrote after the kill, and gave out what had been acknowledged here.
     let own = msgpack::field(&body, "event_id").and_then(msgpack::as_i64).unwrap_or(0);
     let id = if entry.is_given || own > ledger.max_id { own } else { ledger.max_id + 1 };
-    let free = if found.is_some() { Some(next_free(txn.connection, ledger, agent).map_err(fault)?) } else { None };
+    let free =
+        if found.is_some() { Some(next_free(txn.connection, ledger, agent).map_err(fault)?) } else { None };
     let number = free.unwrap_or(number);
     let is_changed = free.is_some() || id != own;
     let kept = if is_changed { with_id(&body, id) } else { Some(body.into_owned()) };
