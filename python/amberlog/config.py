@@ -32,7 +32,7 @@ def server_token() -> str | None:
 
 
 def has_tail() -> bool:
-    """Returns whether appends go to a tail file first: `AMBERLOG_TAIL` is 1; False when it is not set."""
+    """Returns whether appends go to a tail first: `AMBERLOG_TAIL` is 1; False if not set."""
     return os.environ.get("AMBERLOG_TAIL") == "1"
 
 

@@ -162,6 +162,23 @@ fn plain_count(path: &Path) -> usize {
 }
 
 #[test]
+fn a_session_has_one_tail_whatever_name_it_is_opened_by() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, link) = (directory.path().join("s.kohakutr"), directory.path().join("link.kohakutr"));
+    let bundle = open(&path);
+    let mut events = vec![append(&bundle, "alice", "first"), append(&bundle, "alice", "second")];
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+
+    drop(bundle);
+    let linked = open(&link);
+    events.extend([append(&linked, "alice", "third"), append(&linked, "alice", "fourth")]);
+    drop(linked);
+
+    assert!(!tail_of(&link).exists());
+    assert_eq!(log(&open(&path), "alice"), events);
+}
+
+#[test]
 fn the_tail_of_another_bundle_is_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let (path, other) = (directory.path().join("s.kohakutr"), directory.path().join("o.kohakutr"));

@@ -24,9 +24,10 @@ pub struct Record {
     pub behind: Mark,
 }
 
-/// Returns the name of the tail of `bundle`.
+/// Returns the name of the tail of `bundle`. That of a link lies beside what it leads to, as its log does.
 pub fn tail_path(bundle: &Path) -> PathBuf {
-    let mut name = OsString::from(bundle);
+    let target = if bundle.is_symlink() { bundle.canonicalize().ok() } else { None };
+    let mut name = OsString::from(target.as_deref().unwrap_or(bundle));
     name.push(".tail");
     PathBuf::from(name)
 }

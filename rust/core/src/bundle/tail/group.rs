@@ -101,7 +101,8 @@ impl Inner {
 
     /// Takes the lock for a group; not while others write, nor where no tail can be.
     fn begin_group(&self, state: &mut State) -> Result<bool> {
-        if state.tail.is_apart() {
+        // A handle that appends once needs no file for it.
+        if state.tail.is_apart() || state.tail.open.is_none() && state.ledger.is_none() {
             return Ok(false);
         }
         self.begin(state, ACTION)?;
