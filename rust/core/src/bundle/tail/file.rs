@@ -11,6 +11,8 @@ use super::mark::{Mark, START};
 use super::record::{self, HEAD};
 use crate::files::journal::Journal;
 
+/// Bytes of the head of the file.
+const BEFORE: usize = 64;
 const MAGIC: &[u8; 16] = b"amberlog tail 1\n";
 const BUNDLE_AT: usize = 16;
 /// A writer that waits for its turn leaves a number here, and never the same one.
@@ -47,7 +49,7 @@ pub struct TailFile {
 impl TailFile {
     /// The tail in `journal`, when it is that of the bundle which `mark` is of.
     pub fn of(journal: Journal, mark: Mark) -> io::Result<Option<Self>> {
-        let mut head = [0; START as usize];
+        let mut head = [0; BEFORE];
         journal.read(&mut head, 0)?;
         let is_ours = head.starts_with(MAGIC) && number(&head, BUNDLE_AT) == mark.bundle;
         Ok(is_ours.then_some(Self { journal, bundle: mark.bundle }))
@@ -56,7 +58,7 @@ impl TailFile {
     /// Makes the tail of a bundle; what the file held is forgotten.
     pub fn make(path: &Path, mark: Mark) -> io::Result<Self> {
         let mut journal = Journal::make(path)?;
-        let mut head = [0; START as usize];
+        let mut head = [0; BEFORE];
         head[..MAGIC.len()].copy_from_slice(MAGIC);
         head[BUNDLE_AT..BUNDLE_AT + 8].copy_from_slice(&mark.bundle.to_le_bytes());
         journal.write(&head, 0)?;
@@ -67,10 +69,10 @@ impl TailFile {
     ///
     /// A higher epoch at the start means that all of the marked one was taken in before it began.
     pub fn look(&self, mark: Mark) -> io::Result<(Option<Record>, u64)> {
-        let mut start = [0; START as usize + HEAD];
+        let mut start = [0; BEFORE + HEAD];
         self.journal.read(&mut start, 0)?;
         let knock = number(&start, KNOCK_AT);
-        let (_, first) = start.split_at(START as usize);
+        let (_, first) = start.split_at(BEFORE);
         let newer = first.first_chunk::<HEAD>().map(record::head_of);
         if let Some(newer) = newer.filter(|newer| newer.epoch > mark.epoch && newer.seq == 1) {
             let found = self.next(Mark { epoch: newer.epoch, seq: 0, offset: START, ..mark })?;
@@ -121,7 +123,8 @@ impl TailFile {
 pub fn knock(bundle: &Path) -> io::Result<()> {
     let Some(mut journal) = Journal::open(&tail_path(bundle))? else { return Ok(()) };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let number = now.map_or(1, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 48;
+    let number = now.map_or(1, |now| u64::from(now.subsec_nanos()) | now.as_secs() << 30)
+        ^ u64::from(std::process::id()) << 48;
     journal.write(&number.to_le_bytes(), KNOCK_AT as u64)
 }
 
@@ -199,7 +202,7 @@ mod tests {
             if let Some(last) = last.filter(|_| !model.is_empty()) {
                 let length = at.offset - last.offset;
                 let torn = last.offset + u64::from(cut) % length;
-                tail.journal.write(&vec![0x5a; (at.offset - torn) as usize], torn).unwrap();
+                tail.journal.write(&vec![0x5a; usize::try_from(at.offset - torn).unwrap()], torn).unwrap();
                 model.pop();
                 prop_assert_eq!(values(&tail, taken), model);
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::mark::Mark;
 use super::record::Entry;
 use crate::bundle::append::{
-    ACTION, Appended, BATCH, COUNTER_AGE, Insert, may_omit, note_id, shape, write_counter,
+    ACTION, Appended, BATCH, COUNTER_AGE, Insert, Shaped, may_omit, note_id, shape, write_counter,
 };
 use crate::bundle::branches;
 use crate::bundle::handle::{Durability, Inner, State, Txn};
@@ -148,7 +148,7 @@ impl Inner {
             if let Some(ledger) = state.ledger.as_mut() {
                 ledger.restore(agent, space, max_id);
             }
-            let group_is_broken = self.erase_record(state);
+            let group_is_broken = Self::erase_record(state);
             if group_is_broken {
                 self.drain(state, ACTION)?;
             }
@@ -163,7 +163,7 @@ impl Inner {
     }
 
     /// Has no part of a record that failed pass for one; whether the mark must move past it.
-    fn erase_record(&self, state: &mut State) -> bool {
+    fn erase_record(state: &mut State) -> bool {
         let (Some(tail), Some(group)) = (state.tail.open.as_mut(), state.tail.group.as_mut()) else {
             return false;
         };
@@ -251,45 +251,57 @@ fn number(
     if before.next == 0 || before.next + drafts.len() as u64 > LAST_NUMBER {
         return Ok(None);
     }
-    let (mut space, mut max_id) = (before.clone(), ledger.max_id);
+    let max_before = ledger.max_id;
+    let mut numbering =
+        Numbering { agent, log: Namespace::events(agent), space: before.clone(), max_id: max_before };
     let mut highest = ledger.branches.remove(agent);
-    let log = Namespace::events(agent);
-    let mut rows = Vec::with_capacity(drafts.len());
-    let mut appended = Vec::with_capacity(drafts.len());
+    let (mut rows, mut appended) = (Vec::with_capacity(drafts.len()), Vec::with_capacity(drafts.len()));
     for draft in drafts {
-        let shaped = shape(draft, highest.as_mut(), max_id, now);
-        let key = log.key(space.next);
-        let breaks_order = space.breaks_order(shaped.id);
-        rows.push(Row {
-            agent: agent.to_owned(),
-            number: space.next,
-            sealed: codec::seal(Table::Events.name(), &key, &shaped.body),
-            key: key.clone(),
-            id: shaped.id,
-            is_given: draft.given_id.is_some(),
-            breaks_order,
-            marks: shaped.marks,
-        });
-        if breaks_order {
-            space.ordered = Some(false);
-        }
-        space.last_id = space.last_id.max(shaped.id);
-        space.last_turn = shaped.turn.or(space.last_turn);
-        space.next += 1;
-        max_id = max_id.max(shaped.id);
-        appended.push(Appended {
-            key,
-            id: EventId(shaped.id),
-            body: shaped.body,
-            states_path: shaped.states_path,
-        });
+        let shaped = shape(draft, highest.as_mut(), numbering.max_id, now);
+        let (row, of_caller) = numbering.take(shaped, draft.given_id.is_some());
+        rows.push(row);
+        appended.push(of_caller);
     }
-    let before = (before, ledger.max_id);
-    ledger.restore(agent, space, max_id);
+    ledger.restore(agent, numbering.space, numbering.max_id);
     if let Some(highest) = highest {
         ledger.branches.insert(agent.to_owned(), highest);
     }
-    Ok(Some(Numbered { rows, appended, space: before.0, max_id: before.1 }))
+    Ok(Some(Numbered { rows, appended, space: before, max_id: max_before }))
+}
+
+/// What the next event of a log is numbered by.
+struct Numbering<'a> {
+    agent: &'a str,
+    log: Namespace,
+    space: Space,
+    max_id: i64,
+}
+
+impl Numbering<'_> {
+    /// Gives an event its number.
+    fn take(&mut self, shaped: Shaped, is_given: bool) -> (Row, Appended) {
+        let key = self.log.key(self.space.next);
+        let breaks_order = self.space.breaks_order(shaped.id);
+        let row = Row {
+            agent: self.agent.to_owned(),
+            number: self.space.next,
+            sealed: codec::seal(Table::Events.name(), &key, &shaped.body),
+            key: key.clone(),
+            id: shaped.id,
+            is_given,
+            breaks_order,
+            marks: shaped.marks,
+        };
+        if breaks_order {
+            self.space.ordered = Some(false);
+        }
+        self.space.last_id = self.space.last_id.max(shaped.id);
+        self.space.last_turn = shaped.turn.or(self.space.last_turn);
+        self.space.next += 1;
+        self.max_id = self.max_id.max(shaped.id);
+        let Shaped { id, body, states_path, .. } = shaped;
+        (row, Appended { key, id: EventId(id), body, states_path })
+    }
 }
 
 /// Stores the rows of a group with all that belongs to them.

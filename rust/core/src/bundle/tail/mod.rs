@@ -274,9 +274,9 @@ impl Inner {
             outcome => outcome?,
         }
         if self.has_leftover(state, ACTION)? {
-            self.take_in_leftover(state)?
+            self.take_in_leftover(state)?;
         } else {
-            self.end_empty(state, ACTION)?
+            self.end_empty(state, ACTION)?;
         }
         Ok(true)
     }
@@ -301,7 +301,10 @@ impl Inner {
     fn end_empty(&self, state: &mut State, action: &'static str) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         let before = ffi::data_version(connection);
-        connection.prepare_cached("COMMIT").and_then(|mut end| end.execute([])).map_err(self.fault(action))?;
+        connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut end| end.execute([]))
+            .map_err(self.fault(action))?;
         // SQLite counts it as a commit, and nobody else's.
         let version = ffi::data_version(connection);
         if let Some(ledger) = state.ledger.as_mut().filter(|ledger| ledger.version == before) {
