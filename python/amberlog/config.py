@@ -31,6 +31,11 @@ def server_token() -> str | None:
     return os.environ.get("AMBERLOG_TOKEN") or None
 
 
+def has_tail() -> bool:
+    """Returns whether appends go to a tail first: `AMBERLOG_TAIL` is 1; False if not set."""
+    return os.environ.get("AMBERLOG_TAIL") == "1"
+
+
 def api_key(name: str) -> str | None:
     """Returns the key of a service, from the variable of that name; None when it is not set."""
     return os.environ.get(name) or None

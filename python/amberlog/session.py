@@ -15,6 +15,7 @@ from amberlog._core import Bundle
 from amberlog._null import NullBundle
 from amberlog._tables import iter_kv_keys
 from amberlog._work_records import WorkRecords
+from amberlog.config import has_tail
 from amberlog.errors import SessionReadOnlyError
 from amberlog.types import Problem, SearchHit, VerifyReport
 
@@ -75,7 +76,7 @@ class SessionStore(WorkRecords):
         super().__init__(
             Bundle.open(
                 _path_text(path),
-                durability=durability,
+                durability="tail" if durability == "process" and has_tail() else durability,
                 writer_lock=writer_lock,
                 peer_fts=peer_fts,
                 present_only=present_only,

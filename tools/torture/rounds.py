@@ -208,7 +208,7 @@ def inspect(session: Session, doubtful: list[Step], scratch: Path, *, in_place: 
 def copied(path: Path, directory: Path) -> Path:
     """Copies a session as a kill left it, its log included."""
     directory.mkdir(parents=True)
-    for suffix in ("", "-wal"):
+    for suffix in (".tail", "", "-wal"):
         source = path.with_name(path.name + suffix)
         if source.exists():
             shutil.copy(source, directory / source.name)

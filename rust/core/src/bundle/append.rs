@@ -19,7 +19,9 @@ use crate::model::{Draft, EventId, Namespace};
 pub const BATCH: (usize, Duration) = (256, Duration::from_millis(50));
 
 /// How old the stored counter may get before an append writes it.
-const COUNTER_AGE: Duration = Duration::from_secs(1);
+pub(super) const COUNTER_AGE: Duration = Duration::from_secs(1);
+
+pub(super) const ACTION: &str = "append to";
 
 /// What the log gave an event.
 #[derive(Debug, Clone)]
@@ -37,7 +39,6 @@ pub struct Appended {
 impl Inner {
     /// Appends `drafts` to the log of `agent` in one transaction.
     pub(super) fn append(&self, agent: &str, drafts: &[Draft]) -> Result<Vec<Appended>> {
-        const ACTION: &str = "append to";
         self.check_process(ACTION)?;
         if self.source.is_some() {
             return Err(Error::ReadOnly { path: self.path.clone(), action: ACTION });
@@ -51,6 +52,12 @@ impl Inner {
             self.after_commit(0, ACTION)?;
             return Ok(appended);
         }
+        if let Some(appended) = self.append_to_tail(&mut state, agent, drafts, now)? {
+            drop(state);
+            self.after_commit(0, ACTION)?;
+            return Ok(appended);
+        }
+        self.drain(&mut state, ACTION)?;
         let appended = self.write_locked(&mut state, ACTION, |txn| append_in(txn, agent, drafts, now))?;
         let ticket = self.sync.committed();
         drop(state);
@@ -65,7 +72,6 @@ impl Inner {
         drafts: &[Draft],
         now: f64,
     ) -> Result<Vec<Appended>> {
-        const ACTION: &str = "append to";
         if state.batch.is_none() {
             self.begin(state, ACTION)?;
             state.batch = Some((Instant::now(), 0));
@@ -94,8 +100,9 @@ impl Inner {
         }
     }
 
-    /// Commits the open batch, if there is one.
+    /// Commits the open batch or the open group of the tail, if there is one.
     pub(super) fn commit_batch(&self, state: &mut State, action: &'static str) -> Result<()> {
+        self.drain(state, action)?;
         if state.batch.take().is_some() {
             self.commit(state, action)?;
         }
@@ -160,22 +167,15 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     let mut appended = Vec::with_capacity(drafts.len());
     let mut has_given = false;
     for draft in drafts {
-        let id = draft.given_id.unwrap_or(max_id + 1);
-        let turn = draft.stamps.turn_index.or(draft.own_turn);
-        let path = stated_path(draft, turn, highest.as_ref());
-        let body = assemble(draft, path, id, now);
+        let Shaped { id, body, turn, marks, states_path } = shape(draft, highest.as_mut(), max_id, now);
         let key = insert.next(&log, &mut space.next, &body).map_err(fault)?;
-        note_id(connection, agent, space, id).map_err(fault)?;
+        let breaks_order = space.breaks_order(id);
+        note_id(connection, agent, space, id, breaks_order).map_err(fault)?;
         space.last_turn = turn.or(space.last_turn);
-        let place = turn.zip(draft.stamps.branch_id.or(draft.own_branch));
-        if let (Some(highest), Some((turn, branch))) = (highest.as_mut(), place) {
-            highest.note(turn, branch);
-        }
-        let marks = Marks { place, is_trigger: draft.event_type == landmark::TRIGGER };
         landmark::note_event(connection, agent, space.next - 1, marks, &mut space.noted).map_err(fault)?;
         max_id = max_id.max(id);
         has_given |= draft.given_id.is_some();
-        appended.push(Appended { key, id: EventId(id), body, states_path: path.is_some() });
+        appended.push(Appended { key, id: EventId(id), body, states_path });
     }
     ledger.max_id = max_id;
     if let Some(highest) = highest {
@@ -184,7 +184,30 @@ fn append_all(txn: &mut Txn<'_>, agent: &str, drafts: &[Draft], now: f64) -> Res
     Ok((appended, has_given))
 }
 
-fn may_omit(draft: &Draft) -> bool {
+/// An event that has its id, and what is noted of it.
+pub(super) struct Shaped {
+    pub(super) id: i64,
+    pub(super) body: Vec<u8>,
+    pub(super) turn: Option<i64>,
+    pub(super) marks: Marks,
+    pub(super) states_path: bool,
+}
+
+/// Gives an event its id, the one after `max_id` where it brought none, and puts it together.
+pub(super) fn shape(draft: &Draft, highest: Option<&mut Highest>, max_id: i64, now: f64) -> Shaped {
+    let id = draft.given_id.unwrap_or(max_id + 1);
+    let turn = draft.stamps.turn_index.or(draft.own_turn);
+    let path = stated_path(draft, turn, highest.as_deref());
+    let body = assemble(draft, path, id, now);
+    let place = turn.zip(draft.stamps.branch_id.or(draft.own_branch));
+    if let (Some(highest), Some((turn, branch))) = (highest, place) {
+        highest.note(turn, branch);
+    }
+    let marks = Marks { place, is_trigger: draft.event_type == landmark::TRIGGER };
+    Shaped { id, body, turn, marks, states_path: path.is_some() }
+}
+
+pub(super) fn may_omit(draft: &Draft) -> bool {
     draft.may_omit_path && draft.stamps.parent_branch_path.as_ref().is_some_and(|path| !path.is_empty())
 }
 
@@ -216,6 +239,11 @@ impl<'c> Insert<'c> {
         Ok(Self { connection, table, statement, sealed: Vec::new() })
     }
 
+    /// Stores a sealed row under a key that nobody else may have used.
+    pub(super) fn exactly(&mut self, key: &[u8], sealed: &[u8]) -> rusqlite::Result<()> {
+        self.statement.execute((key, sealed)).map(drop)
+    }
+
     /// Stores a row under the next free number of `space` and returns its key.
     pub(super) fn next(
         &mut self,
@@ -243,9 +271,15 @@ impl<'c> Insert<'c> {
     }
 }
 
-/// Notes the id of the last event, and whether ids still grow with the numbers.
-fn note_id(connection: &Connection, agent: &str, space: &mut Space, id: i64) -> rusqlite::Result<()> {
-    if id <= space.last_id && space.ordered != Some(false) {
+/// Notes the id of the last event, and where ids no longer grow with the numbers.
+pub(super) fn note_id(
+    connection: &Connection,
+    agent: &str,
+    space: &mut Space,
+    id: i64,
+    breaks_order: bool,
+) -> rusqlite::Result<()> {
+    if breaks_order {
         connection
             .prepare_cached("UPDATE amber_namespace SET ordered = 0 WHERE name = ?1")?
             .execute([agent])?;

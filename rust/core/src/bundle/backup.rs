@@ -52,7 +52,8 @@ impl Inner {
     }
 }
 
-fn copy_database(source: &Connection, target: &Path) -> Result<()> {
+/// Copies the database that a connection reads to a new file.
+pub(super) fn copy_database(source: &Connection, target: &Path) -> Result<()> {
     let fault = |source: rusqlite::Error| translate(target, ACTION, &source);
     source.execute_batch("BEGIN").map_err(fault)?;
     let copied = (|| {

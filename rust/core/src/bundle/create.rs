@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::handle::{Inner, Options, State, exists};
+use super::handle::{Durability, Inner, Options, State, exists};
 use super::order::Orders;
 use super::source::{self, Source};
 use super::sync::{SyncGate, wal_of};
+use super::tail;
 use super::value::event_number;
 use crate::clock::Clock;
 use crate::db::fault::translate;
@@ -45,7 +46,12 @@ pub(super) fn writable(path: &Path, options: Options, clock: Box<dyn Clock>) -> 
     }
     let state =
         State { connection: Some(connection), lock: Some(lock), lease: Some(lease), ..State::default() };
-    Ok(build(path, options, None, clock, state))
+    let inner = build(path, options, None, clock, state);
+    if options.durability == Durability::Tail {
+        tail::enlist(&inner.me);
+    }
+    inner.take_over_at_open()?;
+    Ok(inner)
 }
 
 /// Opens a connection that may write, once the file has been found to be a session's.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -12,6 +12,7 @@ use super::ledger::Ledger;
 use super::snapshot::Heads;
 use super::source::Source;
 use super::sync::SyncGate;
+use super::tail::Tails;
 use crate::clock::Clock;
 use crate::db::fault::translate;
 use crate::db::registry::Lease;
@@ -21,12 +22,18 @@ use crate::error::{Error, Result};
 use crate::files::lock::WriterLock;
 use crate::recall::rank::Corpus;
 
+/// How long a writer waits before it says that it does.
+const KNOCK_AFTER: Duration = Duration::from_millis(3);
+
 /// What a returned append promises; see `docs/guarantees.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Survives the end of the process; a power cut loses at most the last second.
     #[default]
     Process,
+    /// The same, but that events are in the tail first, and in the file up to [`super::append::BATCH`]
+    /// later; a power cut loses no more than that.
+    Tail,
     /// Synced to disk before the append returns.
     Power,
     /// A kill loses at most the last events and milliseconds of [`super::append::BATCH`].
@@ -84,6 +91,7 @@ pub(super) struct State {
     pub(super) counter_written: Option<Instant>,
     /// The state of the file in which the text index was level, and how much it held.
     pub(super) level: Option<(u32, Corpus)>,
+    pub(super) tail: Tails,
     pub(super) lock: Option<WriterLock>,
     pub(super) lease: Option<Lease>,
 }
@@ -229,7 +237,25 @@ impl Inner {
     }
 
     /// Takes SQLite's write lock and sets back every cached number that another writer may have passed.
+    /// What a killed process left in the tail is taken in first, in a transaction of its own.
     pub(super) fn begin(&self, state: &mut State, action: &'static str) -> Result<()> {
+        loop {
+            // A writer that keeps the lock for as long as its tail fills is asked to let go.
+            match open::waiting_for(KNOCK_AFTER, || self.begin_as_it_stands(state, action)) {
+                Err(Error::Busy { .. }) => {
+                    self.knock(action)?;
+                    self.begin_as_it_stands(state, action)?;
+                }
+                outcome => outcome?,
+            }
+            if !self.has_leftover(state, action)? {
+                return Ok(());
+            }
+            self.take_in_leftover(state)?;
+        }
+    }
+
+    pub(super) fn begin_as_it_stands(&self, state: &mut State, action: &'static str) -> Result<()> {
         let connection = state.connection.as_ref().ok_or_else(|| self.closed(action))?;
         ffi::announce_write(connection, true);
         if let Err(source) =
@@ -247,6 +273,7 @@ impl Inner {
         if state.ledger.as_ref().is_none_or(|ledger| ledger.version != version) {
             if let Some(ledger) = state.ledger.as_mut() {
                 ledger.mark_stale();
+                state.tail.note_company();
             }
             state.heads.mark_stale();
             state.known.clear();
@@ -262,9 +289,11 @@ impl Inner {
             Self::roll_back(state);
             return Err(error);
         }
+        let version = ffi::data_version(connection);
         if let Some(ledger) = state.ledger.as_mut() {
-            ledger.version = ffi::data_version(connection);
+            ledger.version = version;
         }
+        state.tail.note_commit(version);
         self.sync.note_commit();
         Ok(())
     }
@@ -282,6 +311,7 @@ impl Inner {
         state.heads = Heads::default();
         state.known.clear();
         state.level = None;
+        state.tail.forget();
     }
 
     /// Runs a read: on the writer's connection when it is free, else on one that does not wait for it.
@@ -294,12 +324,16 @@ impl Inner {
             return super::source::read(source, &self.path, action, work);
         }
         self.check_process(action)?;
+        self.settle(action)?;
         if self.options.durability == Durability::Batch {
             let state = self.lock();
             return work(state.connection.as_ref().ok_or_else(|| self.closed(action))?);
         }
         match self.state.try_lock() {
-            Ok(state) => work(state.connection.as_ref().ok_or_else(|| self.closed(action))?),
+            Ok(mut state) => {
+                self.drain(&mut state, action)?;
+                work(state.connection.as_ref().ok_or_else(|| self.closed(action))?)
+            }
             Err(TryLockError::Poisoned(state)) => {
                 work(state.into_inner().connection.as_ref().ok_or_else(|| self.closed(action))?)
             }
@@ -317,6 +351,7 @@ impl Inner {
             return self.read(action, work);
         }
         self.check_process(action)?;
+        self.settle(action)?;
         // Held so that a close waits, as it does for every other reader.
         let _reading = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if self.sync.is_closed() {

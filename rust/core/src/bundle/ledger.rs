@@ -36,6 +36,13 @@ pub struct Space {
     stale: bool,
 }
 
+impl Space {
+    /// Whether an event with that id ends what was known of the order of this log.
+    pub fn breaks_order(&self, id: i64) -> bool {
+        id <= self.last_id && self.ordered != Some(false)
+    }
+}
+
 /// The cached numbers of a bundle.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -79,6 +86,14 @@ impl Ledger {
             self.stale = false;
         }
         Ok(())
+    }
+
+    /// Puts the numbers of one log and the highest id where a caller wants them, who holds the write lock.
+    pub fn restore(&mut self, agent: &str, space: Space, max_id: i64) {
+        self.max_id = max_id;
+        if let Some(known) = self.spaces.get_mut(agent) {
+            *known = space;
+        }
     }
 
     /// The numbers of one log, level with the file.

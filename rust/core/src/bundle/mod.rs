@@ -24,6 +24,7 @@ mod resume;
 mod snapshot;
 pub(crate) mod source;
 mod sync;
+mod tail;
 mod text;
 mod upkeep;
 mod value;

@@ -22,7 +22,9 @@ impl Inner {
             });
         }
         self.check_process(action)?;
+        self.settle(action)?;
         let mut state = self.lock();
+        self.drain(&mut state, action)?;
         let in_batch = state.batch.is_some();
         let connection = state.connection.take().ok_or_else(|| self.closed(action))?;
         let outcome = (|| {

@@ -10,7 +10,12 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use super::backup::copy_database;
+use super::create;
+use super::handle::Options;
 use super::sync::wal_of;
+use super::tail::{self, tail_path};
+use crate::clock::SystemClock;
 use crate::db::open;
 use crate::db::registry::{self, Lease};
 use crate::error::{Error, Result};
@@ -56,6 +61,8 @@ impl Source {
             self.open = None;
             return Err(Error::Gone { path: self.path.clone() });
         }
+        // A handle of this process shows what it acknowledged, to those beside it as well.
+        tail::store_all(&self.path)?;
         let now = Fingerprint::of(&self.path)?;
         if self.open.as_ref().is_none_or(|open| !open.fingerprint.same_content(&now)) {
             self.open = None;
@@ -91,6 +98,12 @@ fn reopen(path: &Path) -> Result<Open> {
         let fingerprint = Fingerprint::of(path)?;
         let opened = match way_of(path, &fingerprint) {
             Way::Live => Open { is_live: true, ..Open::of(open::reader(path)?, fingerprint, path) },
+            Way::Left => match with_tail(path)? {
+                Some((connection, directory)) => {
+                    Open { connection, fingerprint, is_live: false, _copy: Some(directory), _lease: None }
+                }
+                None => Open { is_live: true, ..Open::of(open::reader(path)?, fingerprint, path) },
+            },
             Way::AtRest => Open::of(open::immutable(path)?, fingerprint, path),
             Way::Copied(reading) => {
                 let (connection, directory) = copy(path)?;
@@ -115,6 +128,8 @@ impl Open {
 enum Way {
     /// Through SQLite's locks, beside a writer.
     Live,
+    /// The same, but that nobody who lives is about to store what may be in its tail.
+    Left,
     /// In place, since nobody writes.
     AtRest,
     /// A copy, made while no store of this process may open the file.
@@ -125,9 +140,12 @@ enum Way {
 /// closing them again would drop that store's locks.
 fn way_of(path: &Path, fingerprint: &Fingerprint) -> Way {
     let Some(reading) = registry::open_reader(path) else { return Way::Live };
-    let is_hot = fingerprint.wal.is_some() || journal_of(path).exists();
+    let is_hot = fingerprint.wal.is_some() || fingerprint.has_tail || journal_of(path).exists();
     match is_hot {
-        true if is_in_use(path) => Way::Live,
+        true if is_in_use(path) => {
+            let is_held = !fingerprint.has_tail || holder_of(path, WRITE_LOCK).is_some();
+            if is_held { Way::Live } else { Way::Left }
+        }
         true => Way::Copied(reading),
         false => Way::AtRest,
     }
@@ -156,17 +174,24 @@ fn is_in_use(path: &Path) -> bool {
     other_user_of(path).is_some()
 }
 
-/// Another process that has the file open in write-ahead mode: each holds a lock on byte 128 of the
-/// shared-memory file.
-#[cfg(unix)]
+/// The byte of the shared-memory file that a writer locks.
+const WRITE_LOCK: i64 = 120;
+/// The byte on which each process has a lock that has the file open in write-ahead mode.
+const DEAD_MAN_SWITCH: i64 = 128;
+
 fn other_user_of(path: &Path) -> Option<u32> {
+    holder_of(path, DEAD_MAN_SWITCH)
+}
+
+/// Another process that has a lock on a byte of the shared-memory file.
+#[cfg(unix)]
+fn holder_of(path: &Path, byte: i64) -> Option<u32> {
     use std::os::fd::AsRawFd;
-    const DEAD_MAN_SWITCH: libc::off_t = 128;
     let shared = std::fs::File::open(shm_of(path)).ok()?;
     // SAFETY: all-zero bytes are a valid `flock`, which is plain data, and `SEEK_SET` is zero.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = i16::try_from(libc::F_WRLCK).unwrap_or(1);
-    lock.l_start = DEAD_MAN_SWITCH;
+    lock.l_start = byte;
     lock.l_len = 1;
     // SAFETY: the descriptor is open and the struct outlives the call, which only fills it in.
     let asked = unsafe { libc::fcntl(shared.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
@@ -175,18 +200,17 @@ fn other_user_of(path: &Path) -> Option<u32> {
 }
 
 #[cfg(not(unix))]
-fn other_user_of(path: &Path) -> Option<u32> {
+fn holder_of(path: &Path, _byte: i64) -> Option<u32> {
     shm_of(path).exists().then_some(0)
 }
 
 /// Opens a private copy.
 fn copy(path: &Path) -> Result<(Connection, TempDir)> {
-    let directory = tempfile::Builder::new()
-        .prefix("amberlog-")
-        .tempdir()
-        .map_err(|source| Error::io(&std::env::temp_dir(), "make a private copy in", &source))?;
+    let directory = private()?;
     let target = directory.path().join("copy.kohakutr");
+    // The tail first: what is stored of it afterwards is known by the mark that comes with the file.
     for (from, to) in [
+        (tail_path(path), tail_path(&target)),
         (path.to_owned(), target.clone()),
         (wal_of(path), wal_of(&target)),
         (journal_of(path), journal_of(&target)),
@@ -197,7 +221,42 @@ fn copy(path: &Path) -> Result<(Connection, TempDir)> {
             Err(source) => return Err(Error::io(&from, ACTION, &source)),
         }
     }
+    take_in_tail(&target)?;
     Ok((open::writable(&target)?, directory))
+}
+
+/// Opens a copy of a file that others have open, with what its tail holds; `None` when that is nothing.
+fn with_tail(path: &Path) -> Result<Option<(Connection, TempDir)>> {
+    let directory = private()?;
+    let target = directory.path().join("copy.kohakutr");
+    match std::fs::copy(tail_path(path), tail_path(&target)) {
+        Ok(_) => make_writable(&tail_path(&target))?,
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::io(&tail_path(path), ACTION, &source)),
+    }
+    let _lease = registry::open_store(path);
+    let live = open::reader(path)?;
+    if !tail::is_left(&live, &target)? {
+        return Ok(None);
+    }
+    copy_database(&live, &target)?;
+    take_in_tail(&target)?;
+    Ok(Some((open::writable(&target)?, directory)))
+}
+
+/// Has a private copy hold what its tail does.
+fn take_in_tail(copy: &Path) -> Result<()> {
+    if tail::has_file(copy) {
+        drop(create::writable(copy, Options::default(), Box::new(SystemClock))?);
+    }
+    Ok(())
+}
+
+fn private() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("amberlog-")
+        .tempdir()
+        .map_err(|source| Error::io(&std::env::temp_dir(), "make a private copy in", &source))
 }
 
 /// A copy of a file that may not be written is itself one that may not.

@@ -54,6 +54,11 @@ impl SyncGate {
         self.synced.load(Ordering::Acquire) < self.committed()
     }
 
+    /// Whether commit `ticket` is on disk.
+    pub fn is_synced(&self, ticket: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= ticket
+    }
+
     /// Notes that everything up to `ticket` is on disk by another way, such as a checkpoint.
     pub fn note_synced(&self, ticket: u64) {
         self.synced.fetch_max(ticket, Ordering::AcqRel);

@@ -113,8 +113,10 @@ impl Inner {
             return Ok(());
         }
         begin_sync(&self.path);
-        let levelled =
-            self.commit_batch(&mut state, ACTION).and_then(|()| self.level_derived(&mut state, ACTION, true));
+        let levelled = self
+            .commit_batch(&mut state, ACTION)
+            .and_then(|()| self.level_derived(&mut state, ACTION, true))
+            .and_then(|()| self.retire_tail(&mut state));
         self.sync.close();
         let turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -141,9 +143,18 @@ impl Inner {
 
     /// Puts this bundle on the service thread's list.
     pub(super) fn ask_for_visit(&self) -> Result<()> {
-        let delay = if self.options.durability == Durability::Batch { BATCH.1 } else { SYNC_AFTER };
+        let delay = self.visited_after();
         service::visit(self.me.clone(), delay)
             .map_err(|source| Error::io(&self.path, "start a thread for", &source))
+    }
+
+    fn visited_after(&self) -> Duration {
+        if self.is_grouped() { BATCH.1 } else { SYNC_AFTER }
+    }
+
+    /// Whether events wait for the transaction that stores them.
+    fn is_grouped(&self) -> bool {
+        matches!(self.options.durability, Durability::Batch | Durability::Tail)
     }
 
     /// Checkpoints beside the writer; only when the log has grown very long must the writer wait.
@@ -164,15 +175,22 @@ impl Inner {
         drop(turn);
         if length >= RESET_AT {
             let mut state = self.lock();
-            if state.connection.is_some() && state.batch.is_none() {
+            if state.connection.is_some() && state.batch.is_none() && !state.tail.has_group() {
                 self.write_back(&mut state, Checkpoint::Passive, ACTION)?;
             }
         }
         Ok(())
     }
 
+    fn has_open_group(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else { return true };
+        state.batch.is_some() || state.tail.has_group()
+    }
+
     fn commit_old_batch(&self) -> Result<()> {
-        let mut state = self.lock();
+        // Whoever has the mutex may wait for another handle's group, which this thread is to commit.
+        let Ok(mut state) = self.state.try_lock() else { return Ok(()) };
+        self.drain(&mut state, "append to")?;
         if state.batch.is_some_and(|(since, _)| since.elapsed() >= BATCH.1) {
             self.commit_batch(&mut state, "append to")?;
         }
@@ -185,14 +203,10 @@ impl service::Attended for Inner {
         if self.sync.is_closed() {
             return None;
         }
-        let delay = if self.options.durability == Durability::Batch {
-            if self.commit_old_batch().is_err() {
-                return Some(BATCH.1);
-            }
-            BATCH.1
-        } else {
-            SYNC_AFTER
-        };
+        let delay = self.visited_after();
+        if self.is_grouped() && self.commit_old_batch().is_err() {
+            return Some(delay);
+        }
         // Nobody waits for this thread; what fails here fails again, and is reported, at the next
         // flush or close.
         let synced = self.sync.sync_to(self.sync.committed(), &self.path, "sync");
@@ -204,8 +218,7 @@ impl service::Attended for Inner {
             return Some(delay);
         }
         self.attended.store(false, Ordering::Release);
-        let has_more = self.sync.is_behind()
-            || self.options.durability == Durability::Batch && self.lock().batch.is_some();
+        let has_more = self.sync.is_behind() || self.is_grouped() && self.has_open_group();
         (has_more && !self.attended.swap(true, Ordering::AcqRel)).then_some(delay)
     }
 }

@@ -72,6 +72,10 @@ impl Inner {
             for table in Table::ALL {
                 self.check_rows(connection, table, &mut report)?;
             }
+            let renumbered = super::tail::renumbered(connection).map_err(self.fault(ACTION))?;
+            if renumbered > 0 {
+                report.counts.insert("tail:renumbered".to_owned(), renumbered);
+            }
             check_private(connection, &mut report).or_else(|source| self.soften(source, &mut report))?;
             Ok(report)
         })

@@ -191,6 +191,15 @@ fn open_error(path: &Path, source: &rusqlite::Error) -> Error {
 
 thread_local! {
     static WAITING_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static PATIENCE: Cell<Duration> = const { Cell::new(BUSY_TIMEOUT) };
+}
+
+/// Runs `work` on this thread with another time to wait for a turn to write.
+pub fn waiting_for<T>(patience: Duration, work: impl FnOnce() -> T) -> T {
+    let before = PATIENCE.replace(patience);
+    let outcome = work();
+    PATIENCE.set(before);
+    outcome
 }
 
 /// Waits in short steps, so that a writer gets its turn soon after the lock is free.
@@ -203,7 +212,7 @@ fn wait_turn(attempt: i32) -> bool {
         }
         since.get()
     });
-    if started.is_some_and(|started| started.elapsed() > BUSY_TIMEOUT) {
+    if started.is_some_and(|started| started.elapsed() > PATIENCE.get()) {
         return false;
     }
     std::thread::sleep(if attempt < 40 { SHORT } else { LONG });

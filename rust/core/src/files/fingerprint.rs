@@ -30,8 +30,10 @@ pub struct Fingerprint {
     /// The device.
     pub device: u64,
     /// The same of `<path>-wal`, where it exists and is not empty: a session that is open
-    /// elsewhere grows there while its own file stands still.
+    /// elsewhere grows there while its own file stands still. A tail beside it counts as part of it.
     pub wal: Option<WalPrint>,
+    /// Whether there is a tail. It is not part of what is compared.
+    pub has_tail: bool,
 }
 
 impl Fingerprint {
@@ -64,6 +66,10 @@ impl Fingerprint {
     /// again next time; `look` is from when to when files were looked at. A time far in the future is
     /// no doubt: no later change would repeat it.
     pub fn is_young(&self, look: (i64, i64)) -> bool {
+        // Who reads sees what the holder of a tail has stored; killed, it changes nothing any more.
+        if self.has_tail {
+            return true;
+        }
         let is_near = |mtime: i64, ctime: i64| {
             // Programs set whole seconds as the time of the content, but nobody sets the other one.
             let youth = if ctime % 1_000_000_000 == 0 { COARSE_NS } else { TICK_NS };
@@ -78,19 +84,28 @@ impl Fingerprint {
     /// what it held is in the main file, or was written after the look. In the other order a
     /// checkpoint between the two would look like a file that never changed.
     fn look(path: &Path) -> Result<Option<Self>> {
-        let wal = wal_print(path)?;
+        let (log, tail) = (print_beside(path, "-wal")?, print_beside(path, ".tail")?);
+        let (wal, has_tail) = (logs(log, tail), tail.is_some());
         let main = path.symlink_metadata().map_err(|error| failed(path, &error))?;
         if main.is_symlink() {
             return Ok(None);
         }
         let (mtime_ns, ctime_ns, size) = times_and_size(&main);
-        Ok(Some(Self { mtime_ns, ctime_ns, size, inode: main.ino(), device: main.dev(), wal }))
+        Ok(Some(Self { mtime_ns, ctime_ns, size, inode: main.ino(), device: main.dev(), wal, has_tail }))
     }
 }
 
-fn wal_print(path: &Path) -> Result<Option<WalPrint>> {
+/// What the write-ahead log and the tail stand for together.
+pub fn logs(wal: Option<WalPrint>, tail: Option<WalPrint>) -> Option<WalPrint> {
+    match (wal, tail) {
+        (Some(one), Some(other)) => Some((one.0.max(other.0), one.1.max(other.1), one.2 + other.2)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn print_beside(path: &Path, suffix: &str) -> Result<Option<WalPrint>> {
     let mut name = OsString::from(path);
-    name.push("-wal");
+    name.push(suffix);
     let wal = PathBuf::from(name);
     match wal.symlink_metadata() {
         Ok(found) => Ok((found.len() > 0).then(|| times_and_size(&found))),
@@ -131,7 +146,15 @@ mod tests {
 
     fn print() -> Fingerprint {
         let old = NOW - 60_000_000_000;
-        Fingerprint { mtime_ns: old, ctime_ns: old, size: 4096, inode: 7, device: 1, wal: None }
+        Fingerprint {
+            mtime_ns: old,
+            ctime_ns: old,
+            size: 4096,
+            inode: 7,
+            device: 1,
+            wal: None,
+            has_tail: false,
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod exclusion;
 pub mod fingerprint;
 #[cfg(target_os = "linux")]
 mod fork;
+pub mod journal;
 pub mod lock;
 pub mod replace;
 pub mod watch;

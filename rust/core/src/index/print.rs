@@ -30,7 +30,7 @@ pub fn unpack(mut bytes: &[u8]) -> Option<Fingerprint> {
         let (mtime_ns, ctime_ns) = take_times(&mut bytes)?;
         Some((mtime_ns, ctime_ns, take(&mut bytes)?))
     };
-    bytes.is_empty().then_some(Fingerprint { mtime_ns, ctime_ns, size, inode, device, wal })
+    bytes.is_empty().then_some(Fingerprint { mtime_ns, ctime_ns, size, inode, device, wal, has_tail: false })
 }
 
 fn put_signed(out: &mut Vec<u8>, number: i64) {
@@ -80,8 +80,15 @@ mod tests {
             for (&other, &later) in numbers.iter().zip(&times) {
                 for wal in [None, Some((later, time, other))] {
                     let (mtime_ns, ctime_ns) = (time, later);
-                    let print =
-                        Fingerprint { mtime_ns, ctime_ns, size: number, inode: other, device: number, wal };
+                    let print = Fingerprint {
+                        mtime_ns,
+                        ctime_ns,
+                        size: number,
+                        inode: other,
+                        device: number,
+                        wal,
+                        has_tail: false,
+                    };
 
                     assert_eq!(unpack(&pack(Some(&print))), Some(print));
                 }
@@ -91,7 +98,15 @@ mod tests {
 
     #[test]
     fn what_was_not_packed_is_none() {
-        let print = Fingerprint { mtime_ns: 1, ctime_ns: 2, size: 3, inode: 4, device: 5, wal: None };
+        let print = Fingerprint {
+            mtime_ns: 1,
+            ctime_ns: 2,
+            size: 3,
+            inode: 4,
+            device: 5,
+            wal: None,
+            has_tail: false,
+        };
         let packed = pack(Some(&print));
 
         let longer = [packed.as_slice(), &[0]].concat();

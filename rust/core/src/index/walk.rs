@@ -18,7 +18,7 @@ use super::threads::Threads;
 use crate::db::pages::Names as DirectoryTimes;
 use crate::error::{Error, Result};
 use crate::files::artifact::artifacts_dir;
-use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::{Fingerprint, WalPrint, logs};
 
 /// So few files are looked at sooner than threads are woken.
 const FEW: usize = 4096;
@@ -115,8 +115,9 @@ pub fn walk(directory: &Path, threads: &Threads, known: &mut Known) -> Result<Wa
 #[derive(Debug)]
 struct Named {
     name: String,
-    has_log: bool,
-    /// Whether there is neither a log nor a journal.
+    /// Whether there is a log, and whether there is a tail.
+    logs: [bool; 2],
+    /// Whether there is neither a log nor a tail nor a journal.
     is_quiet: bool,
     has_artifacts: bool,
 }
@@ -129,6 +130,7 @@ struct Names {
     /// Whether some of them may be versions of others.
     has_versions: bool,
     logs: HashSet<OsString>,
+    tails: HashSet<OsString>,
     journals: HashSet<OsString>,
     artifacts: HashSet<OsString>,
     undecodable: Vec<OsString>,
@@ -139,6 +141,8 @@ impl Names {
         let own = |name: &[u8]| OsStr::from_bytes(name).to_owned();
         if let Some(name) = bytes.strip_suffix(b"-wal") {
             self.logs.insert(own(name));
+        } else if let Some(name) = bytes.strip_suffix(b".tail") {
+            self.tails.insert(own(name));
         } else if let Some(name) = bytes.strip_suffix(b"-journal") {
             self.journals.insert(own(name));
         } else if bytes.ends_with(b".artifacts") {
@@ -149,7 +153,7 @@ impl Names {
                 // Names without versions are one a session as it is.
                 self.has_versions |= rank != 1;
                 let name = name.to_owned();
-                self.sessions.push(Named { name, has_log: false, is_quiet: false, has_artifacts: false });
+                self.sessions.push(Named { name, logs: [false; 2], is_quiet: false, has_artifacts: false });
             }
             Err(_) if rank(&String::from_utf8_lossy(bytes)).is_some() => self.undecodable.push(own(bytes)),
             _ => {}
@@ -159,12 +163,12 @@ impl Names {
     /// Puts the sessions in order and tells each what lies beside it.
     fn settle(&mut self) {
         self.sessions.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        let [logs, journals, artifacts] =
-            [&mut self.logs, &mut self.journals, &mut self.artifacts].map(std::mem::take);
+        let [logs, tails, journals, artifacts] =
+            [&mut self.logs, &mut self.tails, &mut self.journals, &mut self.artifacts].map(std::mem::take);
         for session in &mut self.sessions {
             let name = OsStr::new(&session.name);
-            session.has_log = logs.contains(name);
-            session.is_quiet = !session.has_log && !journals.contains(name);
+            session.logs = [logs.contains(name), tails.contains(name)];
+            session.is_quiet = session.logs == [false; 2] && !journals.contains(name);
             session.has_artifacts = !artifacts.is_empty()
                 && artifacts_dir(Path::new(name)).file_name().is_some_and(|own| artifacts.contains(own));
         }
@@ -254,16 +258,11 @@ fn keep_highest(found: &mut Vec<Sight>) {
 /// where it has gone meanwhile.
 fn print_of(handle: &File, directory: &Path, named: &Named) -> Result<(Fingerprint, bool), String> {
     let name = named.name.as_str();
-    // The log comes first, as `Fingerprint::of` has it.
-    let wal = if named.has_log {
-        match rustix::fs::statat(handle, format!("{name}-wal"), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => (found.st_size > 0).then(|| times_and_size(&found)),
-            Err(rustix::io::Errno::NOENT) => None,
-            Err(errno) => return Err(format!("its log cannot be looked at: {}", io::Error::from(errno))),
-        }
-    } else {
-        None
-    };
+    // The logs come first, as `Fingerprint::of` has it.
+    let [has_log, has_tail] = named.logs;
+    let log = print_beside(handle, has_log, name, "-wal")?;
+    let tail = print_beside(handle, has_tail, name, ".tail")?;
+    let wal = logs(log, tail);
     let found = match rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         Err(rustix::io::Errno::NOENT) => return Err(String::new()),
@@ -272,13 +271,31 @@ fn print_of(handle: &File, directory: &Path, named: &Named) -> Result<(Fingerpri
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {
             let (mtime_ns, ctime_ns, size) = times_and_size(&found);
-            let print =
-                Fingerprint { mtime_ns, ctime_ns, size, inode: found.st_ino, device: found.st_dev, wal };
+            let print = Fingerprint {
+                mtime_ns,
+                ctime_ns,
+                size,
+                inode: found.st_ino,
+                device: found.st_dev,
+                wal,
+                has_tail: tail.is_some(),
+            };
             Ok((print, false))
         }
         FileType::Symlink => behind(&directory.join(name)).map(|print| (print, true)),
         FileType::Directory => Err("it is a directory".to_owned()),
         _ => Err("it is not a regular file".to_owned()),
+    }
+}
+
+fn print_beside(handle: &File, is_there: bool, name: &str, suffix: &str) -> Result<Option<WalPrint>, String> {
+    if !is_there {
+        return Ok(None);
+    }
+    match rustix::fs::statat(handle, format!("{name}{suffix}"), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok((found.st_size > 0).then(|| times_and_size(&found))),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(errno) => Err(format!("its log cannot be looked at: {}", io::Error::from(errno))),
     }
 }
 

@@ -41,6 +41,7 @@ impl PyBundle {
     ) -> Outcome<Self> {
         let durability = match durability {
             "process" => Durability::Process,
+            "tail" => Durability::Tail,
             "power" => Durability::Power,
             "batch" => Durability::Batch,
             other => {

@@ -295,7 +295,7 @@ fn is_at_rest(path: &Path) -> Result<bool, PageFault> {
             Err(error) => Err(PageFault::from(error)),
         }
     };
-    Ok(look("-wal")?.unwrap_or(0) == 0 && look("-journal")?.is_none())
+    Ok(look("-wal")?.unwrap_or(0) == 0 && look("-journal")?.is_none() && look(".tail")?.unwrap_or(0) == 0)
 }
 
 fn is_absent(error: &io::Error) -> bool {
