@@ -11,6 +11,7 @@ use super::handle::{Inner, Options, State, exists};
 use super::order::Orders;
 use super::source::{self, Source};
 use super::sync::{SyncGate, wal_of};
+use super::text::Shelves;
 use super::value::event_number;
 use crate::clock::Clock;
 use crate::db::fault::translate;
@@ -97,6 +98,7 @@ fn build(
         checkpointing: Mutex::new(()),
         attended: AtomicBool::new(false),
         orders: Orders::default(),
+        shelves: Shelves::default(),
         me: me.clone(),
     })
 }

@@ -174,6 +174,8 @@ pub enum Group {
     Text,
     /// Events that only the keyword index knows.
     Given,
+    /// Vectors of blocks.
+    Vectors,
     /// The keyword index that the peer's searches use.
     PeerText,
 }
@@ -215,6 +217,13 @@ CREATE VIRTUAL TABLE IF NOT EXISTS amber_text USING fts5(body, whole, content=''
 const GIVEN: &str = "\
 CREATE TABLE IF NOT EXISTS amber_given (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL);";
 
+/// Numbers are little-endian; a vector of zeros is kept as no bytes. `cleared` counts how often vectors of
+/// a model were taken away.
+const VECTORS: &str = "\
+CREATE TABLE IF NOT EXISTS amber_vector (id INTEGER PRIMARY KEY, model INTEGER NOT NULL, block INTEGER NOT NULL, digest INTEGER NOT NULL, numbers BLOB NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS amber_vector_block ON amber_vector (model, block);
+CREATE TABLE IF NOT EXISTS amber_model (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, cleared INTEGER NOT NULL, UNIQUE (name, dimensions));";
+
 const PEER_TEXT: &str = "\
 CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);
 CREATE TABLE IF NOT EXISTS fts_values (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);";
@@ -228,6 +237,7 @@ impl Group {
             Self::Snapshot => SNAPSHOT,
             Self::Text => TEXT,
             Self::Given => GIVEN,
+            Self::Vectors => VECTORS,
             Self::PeerText => PEER_TEXT,
         }
     }
@@ -240,6 +250,7 @@ impl Group {
             Self::Snapshot => "amber_snapshot",
             Self::Text => "amber_lane",
             Self::Given => "amber_given",
+            Self::Vectors => "amber_model",
             Self::PeerText => "fts",
         }
     }
