@@ -39,6 +39,7 @@ WRAPPERS = {
     "index.py",
     "indexed.py",
     "lineage.py",
+    "memory.py",
     "migration.py",
     "session.py",
     "static.py",

@@ -2,10 +2,10 @@
 
     python tools/recall_quality.py DATA [--json FILE]
 
-DATA holds `locomo/locomo_dev.jsonl` and `tau-bench/gpt-4o-airline.jsonl`; what they are and where they
-come from stands in `docs/recall-quality.md`. Each figure of ours goes through the public API, one store
-a LoCoMo conversation and one event a turn. Beside it stands SQLite's FTS5 in the same run, with the
-tokenizer `porter unicode61` and the words of the query OR-ed, stop words left out.
+DATA holds `locomo/locomo_dev.jsonl` and `tau-bench/gpt-4o-airline.jsonl`; what they are and where
+they come from stands in `docs/recall-quality.md`. Each figure of ours goes through the public API,
+one store a LoCoMo conversation and one event a turn. Beside it stands SQLite's FTS5 in the same
+run, with the tokenizer `porter unicode61` and the words of the query OR-ed, stop words left out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from amberlog import SessionMemory, SessionStore
 DEPTHS = (1, 5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 UNANSWERED = 5
-STOP = frozenset(
-    "a about an and are as at be been but by can could did do does for from had has have he her his how "
-    "i if in into is it its me my no not of on or our she so than that the their them then there they "
-    "this to was we were what when where which who why will with would you your".split()
-)
+STOP_WORDS = """
+a about an and are as at be been but by can could did do does for from had has have he her his how
+i if in into is it its me my no not of on or our she so than that the their them then there they
+this to was we were what when where which who why will with would you your
+"""
+STOP = frozenset(STOP_WORDS.split())
+
 Ranked = Callable[[str, int], Sequence[str]]
 
 
@@ -100,7 +102,9 @@ def locomo(data: Path) -> Iterable[tuple[list[tuple[str, str]], list[Question]]]
 
 def tau_bench(data: Path) -> tuple[list[tuple[str, list[dict[str, object]]]], list[Question]]:
     """Returns the sessions by id with their messages, and one question for each task."""
-    sessions, tasks, asked = [], defaultdict(set), {}
+    sessions = []
+    tasks: dict[int, set[str]] = defaultdict(set)
+    asked: dict[int, str] = {}
     with (data / "tau-bench" / "gpt-4o-airline.jsonl").open(encoding="utf-8") as lines:
         for line in lines:
             run = json.loads(line)
@@ -139,9 +143,9 @@ def blocks_of(memory: SessionMemory, names: dict[int, str]) -> Ranked:
 
 
 def sessions_of(memory: SessionMemory) -> Ranked:
-    """Answers with the sessions whose blocks have the highest scores together, each score divided by its
-    rank within the session: a long session does not win by its length.
+    """Answers with the sessions whose blocks have the highest scores together.
 
+    Each score is divided by its rank within the session: a long one does not win by its length.
     Every session is an agent of one store here. Where all sessions of a directory are searched by
     themselves, that search goes in this place.
     """

@@ -1,8 +1,8 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The parts for chat sessions, for embedding, for the index and for memory search have files of their
-own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi` and `_core_memory.pyi`; at run time all are
-in this one module.
+The parts for chat sessions, for embedding, for the index and for memory search have files of
+their own, `_core_chat.pyi`, `_core_embed.pyi`, `_core_index.pyi` and `_core_memory.pyi`; at run
+time all are in this one module.
 """
 
 from collections.abc import Iterable, Mapping

@@ -374,9 +374,22 @@ class NullBundle:
         del agent, start, events
         self._check()
 
-    def memory_find(self, query: str, mode: str, k: int, **narrowed: object) -> list[BlockHit]:
+    def memory_find(  # noqa: PLR0913  # as the bundle's
+        self,
+        query: str,
+        mode: str,
+        k: int,
+        *,
+        agent: str | None = None,
+        kinds: list[str] | None = None,
+        tool: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        turns: tuple[int | None, int | None] | None = None,
+        all_branches: bool = False,
+    ) -> list[BlockHit]:
         """Returns no hits."""
-        del query, mode, k, narrowed
+        del query, mode, k, agent, kinds, tool, since, until, turns, all_branches
         self._check()
         return []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from amberlog.session import SessionStore
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from amberlog._core import BlockHit
 
 MODES = ("auto", "fts", "semantic", "hybrid")
+MINUTE, HOUR = 60, 3600
 SearchMode = Literal["auto", "fts", "semantic", "hybrid"]
 
 
@@ -65,15 +66,15 @@ class SearchResult:
 
     @property
     def age_str(self) -> str:
-        """How long ago it happened: `12s ago`, `5m ago`, `1.2h ago`; empty when that is not known."""
+        """How long ago it happened, as `12s ago`, `5m ago`, `1.2h ago`; empty when not known."""
         if self.ts <= 0:
             return ""
         elapsed = time.time() - self.ts
-        if elapsed < 60:
+        if elapsed < MINUTE:
             return f"{int(elapsed)}s ago"
-        if elapsed < 3600:
-            return f"{int(elapsed / 60)}m ago"
-        return f"{elapsed / 3600:.1f}h ago"
+        if elapsed < HOUR:
+            return f"{int(elapsed / MINUTE)}m ago"
+        return f"{elapsed / HOUR:.1f}h ago"
 
 
 class SessionMemory:
@@ -153,7 +154,7 @@ class SessionMemory:
                 return False
         return True
 
-    def search(
+    def search(  # noqa: PLR0913  # the peer's four, and what a search is narrowed to
         self,
         query: str,
         mode: SearchMode = "auto",

@@ -19,6 +19,7 @@ use crate::db::schema::{Group, Table, has_table};
 use crate::db::{ffi, fork, open};
 use crate::error::{Error, Result};
 use crate::files::lock::WriterLock;
+use crate::recall::rank::Corpus;
 
 /// What a returned append promises; see `docs/guarantees.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,6 +84,8 @@ pub(super) struct State {
     /// When the open batch of `Durability::Batch` began, and how many events it holds.
     pub(super) batch: Option<(Instant, usize)>,
     pub(super) counter_written: Option<Instant>,
+    /// The state of the file in which the text index was level, and how much it held.
+    pub(super) level: Option<(u32, Corpus)>,
     pub(super) lock: Option<WriterLock>,
     pub(super) lease: Option<Lease>,
 }
@@ -280,6 +283,7 @@ impl Inner {
         state.ledger = None;
         state.heads = Heads::default();
         state.known.clear();
+        state.level = None;
     }
 
     /// Runs a read: on the writer's connection when it is free, else on one that does not wait for it.

@@ -213,9 +213,10 @@ CREATE TABLE IF NOT EXISTS amber_lane (owner INTEGER NOT NULL, origin INTEGER NO
 CREATE TABLE IF NOT EXISTS amber_turn (owner INTEGER NOT NULL, origin INTEGER NOT NULL, turn INTEGER NOT NULL, branch INTEGER NOT NULL, highest INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, round INTEGER NOT NULL, block INTEGER NOT NULL, in_round INTEGER NOT NULL, PRIMARY KEY (owner, origin, turn)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE IF NOT EXISTS amber_text USING fts5(body, whole, content='', contentless_delete=1);";
 
-/// Events that were handed to a search without being part of the log.
+/// Events that were handed to a search without being part of the log. A number is never used again, for
+/// blocks are called by it.
 const GIVEN: &str = "\
-CREATE TABLE IF NOT EXISTS amber_given (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL);";
+CREATE TABLE IF NOT EXISTS amber_given (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);";
 
 /// Numbers are little-endian; a vector of zeros is kept as no bytes. `cleared` counts how often vectors of
 /// a model were taken away.

@@ -15,14 +15,14 @@ const MARKS: (char, char) = ('«', '»');
 /// Returns the part of a text around the first words of a query, these between `«` and `»`, on one line.
 /// A text in which none of them is found again is given from its beginning.
 pub fn snippet(text: &str, query: &Query) -> String {
-    let wanted: Vec<(&str, bool)> = query.tokens().collect();
+    let wanted = Wanted::of(query);
     let mut words = Words::default();
     let mut first = None;
     for (at, piece) in pieces(text) {
         if at > SEARCHED {
             break;
         }
-        if is_wanted(piece, &wanted, &mut words) {
+        if wanted.has(piece, &mut words) {
             first = Some(at);
             break;
         }
@@ -48,7 +48,7 @@ pub fn snippet(text: &str, query: &Query) -> String {
             shown += 1;
         }
         shown += piece.chars().count();
-        if is_wanted(piece, &wanted, &mut words) {
+        if wanted.has(piece, &mut words) {
             let inner = piece.trim_matches(|c: char| c.is_ascii_punctuation());
             let inner = if inner.is_empty() { piece } else { inner };
             let from = inner.as_ptr().addr() - piece.as_ptr().addr();
@@ -68,33 +68,44 @@ fn is_gap(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
+/// A run of so many bytes without a gap is fallen apart: it is no word that anybody reads.
+const LONGEST_WORD: usize = 128;
+
+#[derive(PartialEq)]
+enum Sort {
+    Gap,
+    /// Signs that stand between words.
+    Between,
+    /// A character of a script without spaces.
+    Alone,
+    Word,
+}
+
+fn sort_of(c: char) -> Sort {
+    if is_gap(c) {
+        Sort::Gap
+    } else if c.is_ascii() {
+        let joins = matches!(c, '_' | '-' | '.' | '/' | '\\' | '\'' | '@' | ':' | '+' | '#');
+        if joins || c.is_ascii_alphanumeric() { Sort::Word } else { Sort::Between }
+    } else if matches!(class_of(c), Class::Cut | Class::Sign) {
+        Sort::Alone
+    } else {
+        Sort::Word
+    }
+}
+
 /// Falls a text into words, gaps, and single characters of scripts without spaces.
 fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    #[derive(PartialEq)]
-    enum Sort {
-        Gap,
-        Alone,
-        Word,
-    }
-    let sort = |c: char| {
-        if is_gap(c) {
-            Sort::Gap
-        } else if !c.is_ascii() && matches!(class_of(c), Class::Cut | Class::Sign) {
-            Sort::Alone
-        } else {
-            Sort::Word
-        }
-    };
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
         let mut chars = rest.char_indices();
         let (_, head) = chars.next()?;
-        let first = sort(head);
+        let first = sort_of(head);
         let end = if first == Sort::Alone {
             chars.next().map(|(end, _)| end)
         } else {
-            chars.find(|(_, c)| sort(*c) != first).map(|(end, _)| end)
+            chars.find(|(end, c)| *end > LONGEST_WORD || sort_of(*c) != first).map(|(end, _)| end)
         };
         let piece = &rest[..end.unwrap_or(rest.len())];
         let start = at;
@@ -103,13 +114,47 @@ fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn is_wanted(piece: &str, wanted: &[(&str, bool)], words: &mut Words) -> bool {
-    words.clear();
-    analyse(piece, words);
-    let mut tokens = words.body.split(' ').chain(words.whole.split(' ')).filter(|token| !token.is_empty());
-    tokens.any(|token| {
-        wanted.iter().any(|(sought, prefix)| token == *sought || (*prefix && token.starts_with(sought)))
-    })
+/// The tokens that a query looks for.
+struct Wanted<'q> {
+    tokens: Vec<(&'q str, bool)>,
+    /// Which ASCII letters and digits tokens begin with.
+    heads: u128,
+}
+
+impl<'q> Wanted<'q> {
+    fn of(query: &'q Query) -> Self {
+        let tokens: Vec<(&str, bool)> = query.tokens().collect();
+        let heads = tokens.iter().filter_map(|(token, _)| token.bytes().next()).filter(u8::is_ascii);
+        let heads = heads.fold(0, |mask, byte| mask | 1 << byte);
+        Self { tokens, heads }
+    }
+
+    fn has(&self, piece: &str, words: &mut Words) -> bool {
+        if !self.may_have(piece) {
+            return false;
+        }
+        words.clear();
+        analyse(piece, words);
+        let mut found = words.body.split(' ').chain(words.whole.split(' ')).filter(|token| !token.is_empty());
+        found.any(|token| {
+            self.tokens
+                .iter()
+                .any(|(sought, prefix)| token == *sought || (*prefix && token.starts_with(sought)))
+        })
+    }
+
+    /// Whether any part of a piece begins like a token; the analysis is asked only then.
+    fn may_have(&self, piece: &str) -> bool {
+        let mut is_inside = false;
+        piece.bytes().any(|byte| {
+            let begins = !byte.is_ascii()
+                || (byte.is_ascii_alphanumeric()
+                    && (!is_inside || byte.is_ascii_uppercase())
+                    && self.heads >> byte.to_ascii_lowercase() & 1 == 1);
+            is_inside = byte.is_ascii_alphanumeric();
+            begins
+        })
+    }
 }
 
 /// Returns where a snippet begins: some characters before what was found, at the beginning of a word.

@@ -174,7 +174,8 @@ const fn peers_mark(origin: Origin) -> Option<Mark> {
 
 /// Whether the file holds our index in the shape of an earlier version: it is made anew then.
 fn is_of_old_shape(connection: &Connection) -> rusqlite::Result<bool> {
-    Ok(has_table(connection, "amber_block")? && !find::has_index(connection)?)
+    Ok(!find::has_index(connection)?
+        && (has_table(connection, "amber_block")? || has_table(connection, "amber_text")?))
 }
 
 /// Removes our index; all that it was made from is indexed again.

@@ -8,11 +8,11 @@ use super::id::Origin;
 use super::names;
 use super::ours::{self, CHANNEL, Indexer};
 use super::{corpus, is_of_old_shape, mark, rows_after};
-use crate::bundle::handle::Inner;
+use crate::bundle::handle::{Inner, State};
 use crate::bundle::value::open_value;
 use crate::codec::Value;
-use crate::db::open;
 use crate::db::schema::{Table, has_table};
+use crate::db::{ffi, open};
 use crate::error::{Error, Result};
 use crate::recall::query::parse;
 use crate::recall::rank::Corpus;
@@ -121,6 +121,13 @@ impl Inner {
         self.check_process(ACTION)?;
         let mut state = self.lock();
         self.commit_batch(&mut state, ACTION)?;
+        match self.on_known_disk(&mut state, &work) {
+            Ok(Some(found)) => return Ok(found),
+            // The index is derived: it is made anew once, and what it finds then is the answer.
+            Err(Error::Damaged { .. }) => self.rebuild(&mut state)?,
+            Ok(None) => {}
+            Err(error) => return Err(error),
+        }
         match self.index_text(&mut state) {
             // The index cannot grow, on a full disk say: what it lacks is indexed in memory.
             Err(Error::Io { .. }) => {
@@ -129,15 +136,69 @@ impl Inner {
             }
             outcome => outcome?,
         }
-        let connection = state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?;
-        let found = self.on_disk(connection, &work);
+        let found = self.on_level_disk(&state, &work);
         if !matches!(found, Err(Error::Damaged { .. })) {
             return found;
         }
-        // The index is derived: it is made anew once, and what it finds then is the answer.
         self.rebuild(&mut state)?;
         self.index_text(&mut state)?;
-        self.on_disk(state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?, &work)
+        self.on_level_disk(&state, &work)
+    }
+
+    /// Works on the index if it is level. What was found of the file holds while nobody has committed.
+    fn on_known_disk<R>(
+        &self,
+        state: &mut State,
+        work: &impl Fn(&Connection, &[Index<'_>]) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let connection = state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?;
+        let fault = self.fault(ACTION);
+        let mut level = state.level;
+        // One transaction for all that is read, or each statement would take and leave a lock.
+        let found = self.reading(connection, || {
+            connection
+                .prepare_cached("SELECT 1 FROM sqlite_master")
+                .and_then(|mut first| first.exists([]))
+                .map_err(&fault)?;
+            let version = ffi::data_version(connection);
+            if let Some((_, held)) = level.filter(|(known, _)| version == Some(*known)) {
+                let index = Index::open(connection, held).map_err(&fault)?;
+                return work(connection, &[index]).map(Some);
+            }
+            level = None;
+            if self.is_behind(connection).map_err(&fault)? {
+                return Ok(None);
+            }
+            let found = self.on_disk(connection, work)?;
+            if has_index(connection).map_err(&fault)? {
+                level = version.zip(Some(corpus(connection).map_err(&fault)?));
+            }
+            Ok(Some(found))
+        });
+        state.level = level;
+        found
+    }
+
+    fn on_level_disk<R>(
+        &self,
+        state: &State,
+        work: &impl Fn(&Connection, &[Index<'_>]) -> Result<R>,
+    ) -> Result<R> {
+        let connection = state.connection.as_ref().ok_or_else(|| self.closed(ACTION))?;
+        self.reading(connection, || self.on_disk(connection, work))
+    }
+
+    /// Reads in one transaction.
+    fn reading<R>(&self, connection: &Connection, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        let run =
+            |statement| -> rusqlite::Result<usize> { connection.prepare_cached(statement)?.execute([]) };
+        run("BEGIN").map_err(self.fault(ACTION))?;
+        let found = work();
+        let ended = run("COMMIT").map_err(self.fault(ACTION));
+        if ended.is_err() && !connection.is_autocommit() {
+            run("ROLLBACK").map_err(self.fault(ACTION))?;
+        }
+        found.and_then(|found| ended.map(|_| found))
     }
 
     fn on_disk<R>(
