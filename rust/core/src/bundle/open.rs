@@ -192,6 +192,16 @@ impl Bundle {
         self.inner.pending_blocks(model, limit)
     }
 
+    /// How many blocks have no vector of a model.
+    pub fn count_pending(&self, model: &Model) -> Result<u64> {
+        self.inner.count_pending(model)
+    }
+
+    /// The models that there are vectors of, with their sizes; those that the peer made have no name.
+    pub fn vector_models(&self) -> Result<Vec<(String, usize)>> {
+        self.inner.vector_models()
+    }
+
     /// Keeps the vectors of blocks in one transaction; returns how many are still blocks.
     pub fn put_vectors(&self, model: &Model, ids: &[i64], rows: &[f32]) -> Result<usize> {
         self.inner.put_vectors(model, ids, rows)

@@ -179,6 +179,15 @@ impl PyBundle {
         py.detach(|| self.bundle.put_vectors(&model, &ids, &rows)).or_raise(py)
     }
 
+    fn memory_pending_count(&self, py: Python<'_>, model: String, dimensions: usize) -> Outcome<u64> {
+        let model = Model { name: model, dimensions };
+        py.detach(|| self.bundle.count_pending(&model)).or_raise(py)
+    }
+
+    fn memory_models(&self, py: Python<'_>) -> Outcome<Vec<(String, usize)>> {
+        py.detach(|| self.bundle.vector_models()).or_raise(py)
+    }
+
     fn memory_has_vectors(&self, py: Python<'_>, model: String, dimensions: usize) -> Outcome<bool> {
         let model = Model { name: model, dimensions };
         py.detach(|| self.bundle.has_vectors(&model)).or_raise(py)

@@ -118,6 +118,52 @@ impl Inner {
         Ok(pending)
     }
 
+    /// How many blocks have no vector of a model.
+    pub(in crate::bundle) fn count_pending(&self, model: &Model) -> Result<u64> {
+        const BLOCKS: &str = "SELECT count(*) FROM amber_block WHERE kind <> ?1";
+        const HELD: &str = "SELECT count(*) FROM amber_vector WHERE model = ?1";
+        model.check()?;
+        self.on_index(|rows, indexes| {
+            let count = || -> rusqlite::Result<i64> {
+                let mut blocks: i64 = 0;
+                for index in indexes {
+                    let some: i64 = index
+                        .connection
+                        .prepare_cached(BLOCKS)?
+                        .query_row([Kind::Other as i64], |row| row.get(0))?;
+                    blocks += some;
+                }
+                let Some((number, _)) = model.find(rows)? else { return Ok(blocks) };
+                let held: i64 = rows.prepare_cached(HELD)?.query_row([number], |row| row.get(0))?;
+                Ok(blocks - held)
+            };
+            count().map(|count| count.max(0).unsigned_abs()).map_err(self.fault(ACTION))
+        })
+    }
+
+    /// The models that there are vectors of, with their sizes; those that the peer made have no name.
+    pub(in crate::bundle) fn vector_models(&self) -> Result<Vec<(String, usize)>> {
+        const OWN: &str = "\
+SELECT name, dimensions FROM amber_model AS m
+WHERE EXISTS (SELECT 1 FROM amber_vector WHERE model = m.id) ORDER BY id";
+        self.read(ACTION, |connection| {
+            let models = || -> rusqlite::Result<Vec<(String, usize)>> {
+                let mut models = Vec::new();
+                if has_table(connection, Group::Vectors.witness())? {
+                    let mut select = connection.prepare_cached(OWN)?;
+                    let found = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, u32>(1)?)))?;
+                    for row in found {
+                        let (name, dimensions): (String, u32) = row?;
+                        models.push((name, usize::try_from(dimensions).unwrap_or(usize::MAX)));
+                    }
+                }
+                models.extend(peer::sizes(connection)?.into_iter().map(|size| (String::new(), size)));
+                Ok(models)
+            };
+            models().map_err(self.fault(ACTION))
+        })
+    }
+
     /// Keeps the vectors of blocks, row after row, in one transaction. What is no block any more, or
     /// has another text than it was asked for with, is left out; returns how many were kept.
     pub(in crate::bundle) fn put_vectors(&self, model: &Model, ids: &[i64], rows: &[f32]) -> Result<usize> {

@@ -34,6 +34,26 @@ pub(super) fn last(connection: &Connection, dimensions: usize) -> rusqlite::Resu
     connection.prepare_cached(&last)?.query_row([], |row| row.get(0))
 }
 
+/// The sizes of which the peer has vectors.
+pub(super) fn sizes(connection: &Connection) -> rusqlite::Result<Vec<usize>> {
+    const TABLES: &str = "SELECT name FROM sqlite_master WHERE name GLOB 'memory_vec_*d_rowids'";
+    let names: Vec<String> = connection
+        .prepare_cached(TABLES)?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut sizes = Vec::new();
+    for name in names {
+        let size = name.strip_prefix("memory_vec_").and_then(|rest| rest.strip_suffix("d_rowids"));
+        if let Some(size) = size.and_then(|size| size.parse().ok())
+            && any(connection, size)?
+        {
+            sizes.push(size);
+        }
+    }
+    sizes.sort_unstable();
+    Ok(sizes)
+}
+
 /// Whether the peer has vectors of a size.
 pub(super) fn any(connection: &Connection, dimensions: usize) -> rusqlite::Result<bool> {
     Ok(last(connection, dimensions)? > 0)
