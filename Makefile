@@ -22,7 +22,7 @@ RUST := $(shell find rust -type f \( -name '*.rs' -o -name '*.toml' \) -not -pat
 PACKAGE := $(shell find python -type f -not -name '*.pyc' -not -name '*.so')
 SOURCES := $(RUST) $(PACKAGE) Cargo.toml Cargo.lock .cargo/config.toml pyproject.toml README.md LICENSE
 
-.PHONY: help demo test test-rust test-python check fmt torture bench bench-many bench-peers peers wheel sdist clean
+.PHONY: help demo test test-rust test-python check fmt torture bench recall-quality bench-many bench-peers peers wheel sdist clean
 
 help:
 	@echo "make demo         record a session, kill its writer, lose nothing, search it"
@@ -31,6 +31,7 @@ help:
 	@echo "make fmt          format everything"
 	@echo "make torture      the long form of the crash and concurrency tests"
 	@echo "make bench        the benches, beside stdlib sqlite3"
+	@echo "make recall-quality DATA=…  how well sessions are searched, on data of your own"
 	@echo "make bench-many   the index over 100,000 sessions: 8 GB of disk, some minutes"
 	@echo "make bench-peers  the same, beside the peers"
 	@echo "make peers        the tests that need the real peers"
@@ -71,6 +72,9 @@ torture: $(BUILD)/extras.stamp
 bench: $(BUILD)/extras.stamp
 	cargo bench --locked $(CARGO_TESTS)
 	$(BIN)/pytest benches -m "not peers" --benchmark-only
+
+recall-quality: $(BUILD)/extras.stamp
+	$(BIN)/python tools/recall_quality.py $(DATA)
 
 bench-many: $(BUILD)/extras.stamp
 	AMBERLOG_BENCH=long $(BIN)/pytest benches/test_index.py -m "not peers" --benchmark-only

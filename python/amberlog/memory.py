@@ -43,7 +43,7 @@ class SearchResult:
         channel: The channel of a message, or of what a message started.
         block_id: Its name, by which `SessionMemory.read_block` reads it again.
         event_id: The id of its event; 0 for a message of a channel.
-        event_key: The key of its event or message.
+        event_key: The key of its event or message; empty for an event beside the log.
         turn: The turn of its event.
         snippet: The part that holds words of the query, these between `«` and `»`, on one line.
         keyword_rank: Its rank among what the words found, from 0; None when they did not find it.

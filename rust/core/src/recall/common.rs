@@ -49,7 +49,7 @@ impl Query {
             return expression(common).map_or(Plan::Nothing, Plan::OnlyCommon);
         }
         let budget = (affordable * TOGETHER).max(ALWAYS_TOGETHER);
-        let kept = within(&counted, |count| rare(count), budget);
+        let kept = within(&counted, rare, budget);
         let holders = kept.iter().map(|(term, count)| (is_word(term)).then_some(*count)).collect();
         expression(kept.iter().map(|(term, _)| *term))
             .map_or(Plan::Nothing, |expression| Plan::Ranked { expression, holders })

@@ -63,13 +63,13 @@ pub fn scores(corpus: Corpus, frequencies: &[Option<u64>], found: &[Found], coun
             sum * (f64::from(matched) / terms as f64).sqrt()
         })
         .collect();
-    with_neighbours(found, own)
+    with_neighbours(found, &own)
 }
 
-fn with_neighbours(found: &[Found], own: Vec<f64>) -> Vec<f64> {
+fn with_neighbours(found: &[Found], own: &[f64]) -> Vec<f64> {
     let mut placed: Vec<usize> = (0..found.len()).filter(|at| found[*at].place > 0).collect();
     placed.sort_by_key(|at| (found[*at].owner, found[*at].place));
-    let mut all = own.clone();
+    let mut all = own.to_vec();
     for (number, &at) in placed.iter().enumerate() {
         for &beside in placed.iter().skip(number + 1) {
             let distance = found[beside].place.saturating_sub(found[at].place);

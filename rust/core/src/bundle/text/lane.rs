@@ -118,7 +118,7 @@ impl Lane {
     /// Keeps the state.
     pub(super) fn save(&self, target: &Connection) -> rusqlite::Result<()> {
         let Place { round, block, in_round } = self.cutter.place;
-        let form = i64::from(self.is_tangled) * TANGLED | i64::from(self.is_partial) * PARTIAL;
+        let form = (i64::from(self.is_tangled) * TANGLED) | (i64::from(self.is_partial) * PARTIAL);
         target.prepare_cached(SAVE)?.execute(rusqlite::params![
             self.owner,
             self.origin.number(),

@@ -69,7 +69,7 @@ pub struct BlockHit {
     pub ts: f64,
     /// The id of the event; 0 for a message of a channel.
     pub event_id: i64,
-    /// The key of the row.
+    /// The key of the event or message; empty for an event beside the log.
     pub event_key: String,
     /// The tool that was called.
     pub tool_name: String,
@@ -231,7 +231,9 @@ SELECT kind, round, block, turn, ts, event_id, tool, channel FROM amber_block WH
         hit.block_id = id.name(owner, number);
         owner.clone_into(&mut hit.agent);
         hit.content = self.text_of(id, &key, &stored)?;
-        hit.event_key = String::from_utf8_lossy(&key).into_owned();
+        if id.origin != Origin::Given {
+            hit.event_key = String::from_utf8_lossy(&key).into_owned();
+        }
         Ok(Some(hit))
     }
 
@@ -239,7 +241,7 @@ SELECT kind, round, block, turn, ts, event_id, tool, channel FROM amber_block WH
     pub(super) fn text_of(&self, id: BlockId, key: &[u8], stored: &[u8]) -> Result<String> {
         let table = id.origin.table();
         let damaged = |what: String| {
-            Error::damaged(&self.path, &format!("{table}[{}]", String::from_utf8_lossy(key)), what)
+            Error::damaged(&self.path, format!("{table}[{}]", String::from_utf8_lossy(key)), what)
         };
         let value = match codec::open(table, key, stored) {
             Ok(Stored::Object(body)) => msgpack::decode(&body).map_err(|fault| damaged(fault.to_string()))?,

@@ -16,12 +16,11 @@ impl Names {
         if let Some(number) = self.known.get(name) {
             return Ok(*number);
         }
-        let number = match find(connection, name)? {
-            Some(number) => number,
-            None => {
-                connection.prepare_cached("INSERT INTO amber_name (name) VALUES (?1)")?.execute([name])?;
-                connection.last_insert_rowid()
-            }
+        let number = if let Some(number) = find(connection, name)? {
+            number
+        } else {
+            connection.prepare_cached("INSERT INTO amber_name (name) VALUES (?1)")?.execute([name])?;
+            connection.last_insert_rowid()
         };
         self.known.insert(name.to_owned(), number);
         Ok(number)
