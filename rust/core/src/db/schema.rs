@@ -219,11 +219,11 @@ const GIVEN: &str = "\
 CREATE TABLE IF NOT EXISTS amber_given (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);";
 
 /// Numbers are little-endian; a vector of zeros is kept as no bytes. `cleared` counts how often vectors of
-/// a model were taken away.
+/// a model were taken away, `last` is the last one that was added.
 const VECTORS: &str = "\
 CREATE TABLE IF NOT EXISTS amber_vector (id INTEGER PRIMARY KEY, model INTEGER NOT NULL, block INTEGER NOT NULL, digest INTEGER NOT NULL, numbers BLOB NOT NULL);
 CREATE UNIQUE INDEX IF NOT EXISTS amber_vector_block ON amber_vector (model, block);
-CREATE TABLE IF NOT EXISTS amber_model (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, cleared INTEGER NOT NULL, UNIQUE (name, dimensions));";
+CREATE TABLE IF NOT EXISTS amber_model (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, cleared INTEGER NOT NULL, last INTEGER NOT NULL, UNIQUE (name, dimensions));";
 
 const PEER_TEXT: &str = "\
 CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);

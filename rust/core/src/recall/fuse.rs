@@ -7,7 +7,7 @@ use std::hash::Hash;
 const K: f64 = 60.0;
 /// How much the ranks of each side count. Measured; the decision notes say how.
 const KEYWORD: f64 = 1.0;
-const VECTOR: f64 = 0.5;
+const VECTOR: f64 = 0.08;
 
 /// An item of the one ranking, with its ranks in the two, from 0.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -46,6 +46,16 @@ impl Shelves {
     }
 }
 
+/// What the file says of a model.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    number: i64,
+    /// How often vectors were taken away.
+    cleared: i64,
+    /// The row that was added last; 0 where there never was one.
+    last: i64,
+}
+
 impl Model {
     fn check(&self) -> Result<()> {
         if self.dimensions == 0 || self.dimensions > MOST_DIMENSIONS {
@@ -55,24 +65,28 @@ impl Model {
         Ok(())
     }
 
-    /// Its number in the file, and how often vectors of it were taken away.
-    fn find(&self, connection: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
-        const FIND: &str = "SELECT id, cleared FROM amber_model WHERE name = ?1 AND dimensions = ?2";
+    /// What the file says of it.
+    fn find(&self, connection: &Connection) -> rusqlite::Result<Option<Known>> {
+        const FIND: &str = "SELECT id, cleared, last FROM amber_model WHERE name = ?1 AND dimensions = ?2";
         if !has_table(connection, Group::Vectors.witness())? {
             return Ok(None);
         }
         connection
             .prepare_cached(FIND)?
-            .query_row((&self.name, size(self.dimensions)), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((&self.name, size(self.dimensions)), |row| {
+                Ok(Known { number: row.get(0)?, cleared: row.get(1)?, last: row.get(2)? })
+            })
             .optional()
     }
 
     fn number(&self, connection: &Connection) -> rusqlite::Result<i64> {
-        if let Some((number, _)) = self.find(connection)? {
-            return Ok(number);
+        if let Some(known) = self.find(connection)? {
+            return Ok(known.number);
         }
         connection
-            .prepare_cached("INSERT INTO amber_model (name, dimensions, cleared) VALUES (?1, ?2, 0)")?
+            .prepare_cached(
+                "INSERT INTO amber_model (name, dimensions, cleared, last) VALUES (?1, ?2, 0, 0)",
+            )?
             .execute((&self.name, size(self.dimensions)))?;
         Ok(connection.last_insert_rowid())
     }
@@ -133,8 +147,8 @@ impl Inner {
                         .query_row([Kind::Other as i64], |row| row.get(0))?;
                     blocks += some;
                 }
-                let Some((number, _)) = model.find(rows)? else { return Ok(blocks) };
-                let held: i64 = rows.prepare_cached(HELD)?.query_row([number], |row| row.get(0))?;
+                let Some(known) = model.find(rows)? else { return Ok(blocks) };
+                let held: i64 = rows.prepare_cached(HELD)?.query_row([known.number], |row| row.get(0))?;
                 Ok(blocks - held)
             };
             count().map(|count| count.max(0).unsigned_abs()).map_err(self.fault(ACTION))
@@ -197,11 +211,12 @@ WHERE EXISTS (SELECT 1 FROM amber_vector WHERE model = m.id) ORDER BY id";
     ) -> Result<usize> {
         const KEEP: &str = "\
 INSERT OR REPLACE INTO amber_vector (model, block, digest, numbers) VALUES (?1, ?2, ?3, ?4)";
+        const LAST: &str = "UPDATE amber_model SET last = ?2 WHERE id = ?1";
         let fault = txn.fault(ACTION);
         txn.ensure(Group::Text).map_err(&fault)?;
         txn.ensure(Group::Vectors).map_err(&fault)?;
         let number = model.number(txn.connection).map_err(&fault)?;
-        let mut kept = 0;
+        let (mut kept, mut last) = (0, 0);
         for ((id, offered), row) in ids.iter().zip(offered).zip(rows.chunks_exact(model.dimensions)) {
             let digest = match (offered, BlockId::of(*id)) {
                 (Some(digest), Some(_)) if is_block(txn.connection, *id).map_err(&fault)? => *digest,
@@ -217,7 +232,13 @@ INSERT OR REPLACE INTO amber_vector (model, block, digest, numbers) VALUES (?1, 
                 .prepare_cached(KEEP)
                 .and_then(|mut keep| keep.execute(params![number, id, digest, numbers]))
                 .map_err(&fault)?;
-            kept += 1;
+            (kept, last) = (kept + 1, txn.connection.last_insert_rowid());
+        }
+        if kept > 0 {
+            txn.connection
+                .prepare_cached(LAST)
+                .and_then(|mut note| note.execute((number, last)))
+                .map_err(&fault)?;
         }
         Ok(kept)
     }
@@ -227,8 +248,8 @@ INSERT OR REPLACE INTO amber_vector (model, block, digest, numbers) VALUES (?1, 
         const ANY: &str = "SELECT EXISTS (SELECT 1 FROM amber_vector WHERE model = ?1)";
         self.read(ACTION, |connection| {
             let any = || -> rusqlite::Result<bool> {
-                if let Some((number, _)) = model.find(connection)?
-                    && connection.prepare_cached(ANY)?.query_row([number], |row| row.get(0))?
+                if let Some(known) = model.find(connection)?
+                    && connection.prepare_cached(ANY)?.query_row([known.number], |row| row.get(0))?
                 {
                     return Ok(true);
                 }

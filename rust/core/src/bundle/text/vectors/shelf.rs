@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::super::find::Index;
 use super::super::id::{BlockId, Origin};
 use super::super::{Mark, mark};
-use super::{ACTION, Model, digest, floats_of, peer};
+use super::{ACTION, Known, Model, digest, floats_of, peer};
 use crate::bundle::handle::Inner;
 use crate::error::{Error, Result};
 use crate::recall::blocks::Kind;
@@ -95,7 +95,7 @@ impl Shelf {
         let fault = inner.fault(ACTION);
         let own = model.find(rows).map_err(&fault)?;
         let has_own = match own {
-            Some((number, cleared)) => self.read_own(inner, rows, model, (number, cleared))?,
+            Some(known) => self.read_own(inner, rows, model, known)?,
             None => false,
         };
         if !has_own {
@@ -118,25 +118,19 @@ impl Shelf {
     }
 
     /// Reads vectors of the model itself; whether there are any.
-    fn read_own(
-        &mut self,
-        inner: &Inner,
-        rows: &Connection,
-        model: &Model,
-        (number, cleared): (i64, i64),
-    ) -> Result<bool> {
+    fn read_own(&mut self, inner: &Inner, rows: &Connection, model: &Model, known: Known) -> Result<bool> {
         const AFTER: &str =
-            "SELECT id, block, numbers FROM amber_vector WHERE model = ?1 AND id > ?2 ORDER BY id";
+            "SELECT id, block, numbers FROM amber_vector WHERE +model = ?1 AND id > ?2 ORDER BY id";
         let fault = inner.fault(ACTION);
+        let Known { number, cleared, last: newest } = known;
         let from = match self.read {
-            Read::Own(known, at, last) if (known, at) == (number, cleared) && self.vectors.is_some() => last,
+            Read::Own(read, at, from) if (read, at) == (number, cleared) && self.vectors.is_some() => from,
             _ => 0,
         };
-        let last = last_of(rows, number).map_err(&fault)?;
-        if last == 0 {
+        if newest == 0 {
             return Ok(false);
         }
-        if from == last {
+        if from == newest {
             return Ok(true);
         }
         let mut vectors = match self.vectors.take().filter(|_| from > 0) {
@@ -149,9 +143,8 @@ impl Shelf {
         let mut select = rows.prepare_cached(AFTER).map_err(&fault)?;
         let mut found = select.query((number, from)).map_err(&fault)?;
         let (mut ids, mut numbers) = (Vec::new(), Vec::new());
-        let mut last = from;
         while let Some(row) = found.next().map_err(&fault)? {
-            last = row.get(0).map_err(&fault)?;
+            let number: i64 = row.get(0).map_err(&fault)?;
             let block: i64 = row.get(1).map_err(&fault)?;
             let bytes = row.get_ref(2).and_then(|cell| Ok(cell.as_blob()?)).map_err(&fault)?;
             if bytes.is_empty() {
@@ -159,7 +152,7 @@ impl Shelf {
                 continue;
             }
             if bytes.len() != model.dimensions * size_of::<f32>() {
-                let at = format!("amber_vector[{last}]");
+                let at = format!("amber_vector[{number}]");
                 return Err(Error::damaged(&inner.path, &at, format!("a vector of {} bytes", bytes.len())));
             }
             ids.push(block);
@@ -172,7 +165,7 @@ impl Shelf {
         }
         vectors.add(&ids, &numbers)?;
         self.vectors = Some(vectors);
-        self.read = Read::Own(number, cleared, last);
+        self.read = Read::Own(number, cleared, newest);
         Ok(true)
     }
 
@@ -271,7 +264,7 @@ AND NOT EXISTS (SELECT 1 FROM amber_vector WHERE model = ?4 AND block = b.id) OR
         const ALL: &str = "\
 SELECT id FROM amber_block WHERE id BETWEEN ?1 AND ?2 AND kind <> ?3 AND ?4 IS NULL ORDER BY id LIMIT ?5";
         let own = model.find(connection)?;
-        let at = (own.map_or(-1, |(_, cleared)| cleared), mark(connection, Mark::Moves)?);
+        let at = (own.map_or(-1, |known| known.cleared), mark(connection, Mark::Moves)?);
         if self.cursors_at.replace(at) != Some(at) {
             self.cursors = [0; Origin::ALL.len()];
         }
@@ -281,7 +274,7 @@ SELECT id FROM amber_block WHERE id BETWEEN ?1 AND ?2 AND kind <> ?3 AND ?4 IS N
             let mut ids = Vec::new();
             for (first, last) in BlockId::spans_from(origin, *cursor) {
                 let mut select = connection.prepare_cached(if own.is_some() { WITHOUT } else { ALL })?;
-                let number = own.map(|(number, _)| number);
+                let number = own.map(|known| known.number);
                 let mut rows = select.query((first, last, Kind::Other as i64, number, most))?;
                 while let Some(row) = rows.next()? {
                     ids.extend(BlockId::of(row.get(0)?));
@@ -297,12 +290,4 @@ SELECT id FROM amber_block WHERE id BETWEEN ?1 AND ?2 AND kind <> ?3 AND ?4 IS N
         missing.truncate(limit);
         Ok(missing)
     }
-}
-
-/// The last row of a model's vectors; 0 where there is none.
-fn last_of(connection: &Connection, model: i64) -> rusqlite::Result<i64> {
-    const LAST: &str = "SELECT id FROM amber_vector WHERE model = ?1 ORDER BY id DESC LIMIT 1";
-    let found: Option<i64> =
-        connection.prepare_cached(LAST)?.query_row([model], |row| row.get(0)).optional()?;
-    Ok(found.unwrap_or(0))
 }
