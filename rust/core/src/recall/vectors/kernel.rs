@@ -31,36 +31,62 @@ fn dot_body(one: &[f32], other: &[f32]) -> f32 {
 #[expect(clippy::inline_always, reason = "the wrapper's instructions are those of its caller's kind")]
 #[inline(always)]
 fn dots_body(rows: &[f32], query: &[f32], out: &mut Vec<f32>) {
-    out.extend(rows.chunks_exact(query.len()).map(|row| dot_body(row, query)));
+    // No iterator that calls a function: it would be compiled for the least kind of processor.
+    let from = out.len();
+    out.resize(from + rows.len() / query.len(), 0.0);
+    for (slot, row) in out[from..].iter_mut().zip(rows.chunks_exact(query.len())) {
+        *slot = dot_body(row, query);
+    }
 }
 
 #[expect(clippy::inline_always, reason = "the wrapper's instructions are those of its caller's kind")]
 #[inline(always)]
 fn product_body(row: &[i8], query: &[i16]) -> i32 {
-    row.iter().zip(query).map(|(a, b)| i32::from(i16::from(*a)) * i32::from(*b)).sum()
+    let mut sum = 0;
+    for (a, b) in row.iter().zip(query) {
+        sum += i32::from(*a) * i32::from(*b);
+    }
+    sum
 }
 
 #[expect(clippy::inline_always, reason = "the wrapper's instructions are those of its caller's kind")]
 #[inline(always)]
 fn products_body(rows: &[i8], query: &[i16], out: &mut Vec<i32>) {
-    out.extend(rows.chunks_exact(query.len()).map(|row| product_body(row, query)));
+    let from = out.len();
+    out.resize(from + rows.len() / query.len(), 0);
+    for (slot, row) in out[from..].iter_mut().zip(rows.chunks_exact(query.len())) {
+        *slot = product_body(row, query);
+    }
 }
 
 #[expect(clippy::inline_always, reason = "the wrapper's instructions are those of its caller's kind")]
 #[inline(always)]
 fn distances_body(rows: &[u64], query: &[u64], out: &mut Vec<u16>) {
-    #[expect(clippy::cast_possible_truncation, reason = "a vector has fewer than 65,536 numbers")]
-    let of = |row: &[u64]| row.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as u16;
+    let from = out.len();
+    out.resize(from + rows.len() / query.len(), 0);
+    let out = &mut out[from..];
     // A length that the compiler knows makes the loop over a row disappear.
     if let (Ok(query), (rows, [])) = (<&[u64; 4]>::try_from(query), rows.as_chunks::<4>()) {
-        out.extend(rows.iter().map(|row| {
-            #[expect(clippy::cast_possible_truncation, reason = "256 at most")]
-            let distance = (0..4).map(|at| (row[at] ^ query[at]).count_ones()).sum::<u32>() as u16;
-            distance
-        }));
+        for (slot, row) in out.iter_mut().zip(rows) {
+            *slot = differing(row, query);
+        }
     } else {
-        out.extend(rows.chunks_exact(query.len()).map(of));
+        for (slot, row) in out.iter_mut().zip(rows.chunks_exact(query.len())) {
+            *slot = differing(row, query);
+        }
     }
+}
+
+#[expect(clippy::inline_always, reason = "the wrapper's instructions are those of its caller's kind")]
+#[inline(always)]
+fn differing(row: &[u64], query: &[u64]) -> u16 {
+    let mut count = 0;
+    for (a, b) in row.iter().zip(query) {
+        count += (a ^ b).count_ones();
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a vector has at most 32,768 numbers")]
+    let count = count as u16;
+    count
 }
 
 /// One function for each kind of processor, and one that picks among them.
