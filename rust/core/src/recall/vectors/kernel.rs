@@ -168,6 +168,11 @@ chosen!(
 );
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "bytes of a seed, and small numbers"
+)]
 mod tests {
     use super::*;
 

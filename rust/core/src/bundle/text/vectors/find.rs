@@ -87,10 +87,10 @@ impl Inner {
         meaning: Meaning<'_>,
     ) -> Result<Vec<Near>> {
         let fault = self.fault(ACTION);
-        let mut shelves = self.shelves.lock();
-        let shelf = shelves.entry(meaning.model.clone()).or_default();
-        shelf.level(self, rows, indexes, meaning.model)?;
-        let Some(vectors) = &shelf.vectors else { return Ok(Vec::new()) };
+        let mut known = self.shelves.lock();
+        let held = known.entry(meaning.model.clone()).or_default();
+        held.level(self, rows, indexes, meaning.model)?;
+        let Some(vectors) = &held.vectors else { return Ok(Vec::new()) };
         // An index in memory knows the names of the one on disk and its own.
         let numbered = |name: Option<&str>| match (name, indexes.last()) {
             (None, _) => Ok(Some(None)),
@@ -102,7 +102,7 @@ impl Inner {
         let (Some(owner), Some(tool)) = (owner, tool) else { return Ok(Vec::new()) };
         let kinds =
             narrow.kinds.unwrap_or_default().iter().fold(0, |mask, kind| mask | 1_u64 << *kind as u32);
-        let traits = &shelf.traits;
+        let traits = &held.traits;
         let keeps = |slot: usize| keeps(&traits[slot], narrow, (owner, tool, kinds));
         vectors.search(meaning.vector, k, &keeps)
     }
