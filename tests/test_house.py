@@ -33,6 +33,7 @@ WRAPPERS = {
     "_lenient.py",
     "_lock.py",
     "_matrix.py",
+    "_meaning.py",
     "_named.py",
     "_null.py",
     "hashed.py",

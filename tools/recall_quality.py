@@ -1,11 +1,12 @@
-"""Measures how well sessions are searched by keyword, on real dialogues with known answers.
+"""Measures how well sessions are searched, on real dialogues with known answers.
 
     python tools/recall_quality.py DATA [--json FILE]
 
 DATA holds `locomo/locomo_dev.jsonl` and `tau-bench/gpt-4o-airline.jsonl`; what they are and where
 they come from stands in `docs/recall-quality.md`. Each figure of ours goes through the public API,
 one store a LoCoMo conversation and one event a turn. Beside it stands SQLite's FTS5 in the same
-run, with the tokenizer `porter unicode61` and the words of the query OR-ed, stop words left out.
+run, with the tokenizer `porter unicode61` and the words of the query OR-ed, stop words left out. On
+LoCoMo stand also the search by meaning and by both, with the built-in embedder.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from amberlog import SessionMemory, SessionStore
+from amberlog.embedding import StaticEmbedder
+
+if TYPE_CHECKING:
+    from amberlog.memory import SearchMode
 
 DEPTHS = (1, 5, 10, 20)
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
@@ -133,11 +139,11 @@ def event_of(message: dict[str, object]) -> tuple[str, dict[str, object]] | None
     return None
 
 
-def blocks_of(memory: SessionMemory, names: dict[int, str]) -> Ranked:
+def blocks_of(memory: SessionMemory, names: dict[int, str], mode: SearchMode = "fts") -> Ranked:
     """Answers with the turns whose blocks were found."""
 
     def rank(query: str, k: int) -> list[str]:
-        return [names[hit.event_id] for hit in memory.search(query, "fts", k)]
+        return [names[hit.event_id] for hit in memory.search(query, mode, k)]
 
     return rank
 
@@ -161,17 +167,23 @@ def sessions_of(memory: SessionMemory) -> Ranked:
 
 def measure_locomo(data: Path, place: Path) -> dict[str, list[Outcome]]:
     """Answers the questions of each dialogue from its own turns."""
-    found: dict[str, list[Outcome]] = {"amberlog": [], "FTS5": []}
+    found: dict[str, list[Outcome]] = {"amberlog": [], "meaning": [], "both": [], "FTS5": []}
     for number, (turns, questions) in enumerate(locomo(data)):
         plain = Plain(turns)
         with SessionStore(place / f"{number}.kohakutr") as store:
             events = [("user_input", {"content": text}) for _, text in turns]
             ids = [event_id for _, event_id in store.append_events("dialogue", events)]
             names = {event_id: name for event_id, (name, _) in zip(ids, turns, strict=True)}
-            with SessionMemory(store) as memory:
-                ours = blocks_of(memory, names)
+            with SessionMemory(store, StaticEmbedder()) as memory:
+                memory.index()
+                asked: dict[str, Ranked] = {
+                    "amberlog": blocks_of(memory, names),
+                    "meaning": blocks_of(memory, names, "semantic"),
+                    "both": blocks_of(memory, names, "hybrid"),
+                    "FTS5": plain,
+                }
                 for question in questions:
-                    for who, rank in (("amberlog", ours), ("FTS5", plain)):
+                    for who, rank in asked.items():
                         found[who].append(outcome(question, rank(question.text, max(DEPTHS))))
     return found
 

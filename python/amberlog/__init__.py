@@ -16,6 +16,7 @@ from amberlog.attaching import Session
 from amberlog.chat import CompactionCheckpoint
 from amberlog.errors import (
     AlreadyAttachedError,
+    EmbedderFailedError,
     EmbeddingError,
     EmbeddingRequestError,
     ForkNotStableError,
@@ -23,6 +24,7 @@ from amberlog.errors import (
     MissingExtraError,
     NoEmbedderError,
     NotAttachedError,
+    NoVectorsError,
     SessionBusyError,
     SessionClosedError,
     SessionDamagedError,
@@ -71,6 +73,7 @@ __all__ = [
     "Attachment",
     "CompactionCheckpoint",
     "Durability",
+    "EmbedderFailedError",
     "EmbeddingError",
     "EmbeddingRequestError",
     "ForkNotStableError",
@@ -78,6 +81,7 @@ __all__ = [
     "LastSession",
     "MissingExtraError",
     "NoEmbedderError",
+    "NoVectorsError",
     "NotAttachedError",
     "NullSessionStore",
     "Problem",

@@ -319,6 +319,8 @@ class Bundle:
         mode: str,
         k: int,
         *,
+        vector: bytes | None = None,
+        model: str | None = None,
         agent: str | None = None,
         kinds: list[str] | None = None,
         tool: str | None = None,
@@ -327,13 +329,34 @@ class Bundle:
         turns: tuple[int | None, int | None] | None = None,
         all_branches: bool = False,
     ) -> list[BlockHit]:
-        """Returns the blocks that fit best, best first; no query raises."""
+        """Returns the blocks that fit best, best first; no query raises.
+
+        `semantic` and `hybrid` take the query's vector, of 32-bit floats, and the model it is of.
+        """
+
+    def memory_pending(self, model: str, dimensions: int, limit: int) -> list[tuple[int, str]]:
+        """Returns numbers and texts of blocks that have no vector of a model."""
+
+    def memory_pending_count(self, model: str, dimensions: int) -> int:
+        """Returns how many there are."""
+
+    def memory_put_vectors(self, model: str, dimensions: int, ids: list[int], data: bytes) -> int:
+        """Keeps vectors in one transaction; returns how many are of blocks that are still there."""
+
+    def memory_has_vectors(self, model: str, dimensions: int) -> bool:
+        """Returns whether there are vectors of a model, or the peer's of that size."""
+
+    def memory_models(self) -> list[tuple[str, int]]:
+        """Returns the models that have vectors, and their sizes; the peer's have no name."""
 
     def memory_block(self, block_id: str) -> BlockHit | None:
         """Returns one block by its name, whole."""
 
-    def memory_stats(self) -> dict[str, int]:
-        """Returns how many blocks are live (`blocks`), `left` and `all` there are."""
+    def memory_stats(self, model: str | None = None, dimensions: int = 0) -> dict[str, int]:
+        """Returns how many blocks are live (`blocks`), `left` and `all` there are.
+
+        `vectors` counts the live ones that are found by the model's vectors.
+        """
 
     def flush(self) -> None:
         """Writes the derived rows and syncs to disk."""

@@ -389,6 +389,8 @@ class NullBundle:
         mode: str,
         k: int,
         *,
+        vector: bytes | None = None,
+        model: str | None = None,
         agent: str | None = None,
         kinds: list[str] | None = None,
         tool: str | None = None,
@@ -398,7 +400,7 @@ class NullBundle:
         all_branches: bool = False,
     ) -> list[BlockHit]:
         """Returns no hits."""
-        del query, mode, k, agent, kinds, tool, since, until, turns, all_branches
+        del query, mode, k, vector, model, agent, kinds, tool, since, until, turns, all_branches
         self._check()
         return []
 
@@ -408,10 +410,40 @@ class NullBundle:
         self._check()
         return None
 
-    def memory_stats(self) -> dict[str, int]:
+    def memory_stats(self, model: str | None = None, dimensions: int = 0) -> dict[str, int]:
         """Returns zeros."""
+        del model, dimensions
         self._check()
-        return {"blocks": 0, "left": 0, "all": 0}
+        return {"blocks": 0, "left": 0, "all": 0, "vectors": 0}
+
+    def memory_pending(self, model: str, dimensions: int, limit: int) -> list[tuple[int, str]]:
+        """Returns none."""
+        del model, dimensions, limit
+        self._check()
+        return []
+
+    def memory_pending_count(self, model: str, dimensions: int) -> int:
+        """Returns 0."""
+        del model, dimensions
+        self._check()
+        return 0
+
+    def memory_put_vectors(self, model: str, dimensions: int, ids: list[int], data: bytes) -> int:
+        """Keeps nothing."""
+        del model, dimensions, ids, data
+        self._check()
+        return 0
+
+    def memory_has_vectors(self, model: str, dimensions: int) -> bool:
+        """Returns False."""
+        del model, dimensions
+        self._check()
+        return False
+
+    def memory_models(self) -> list[tuple[str, int]]:
+        """Returns none."""
+        self._check()
+        return []
 
     def flush(self) -> None:
         """Does nothing."""

@@ -179,6 +179,14 @@ class EmbeddingError(SessionError, ValueError):
     """An embedder returned what are no vectors: NaN, another size, another number, or no floats."""
 
 
+class EmbedderFailedError(SessionError, RuntimeError):
+    """An embedder raised; its own exception is the cause."""
+
+
+class NoVectorsError(SessionError, ValueError):
+    """A session was searched by meaning, and has vectors of other embedders only."""
+
+
 class EmbeddingRequestError(SessionError, RuntimeError):
     """An embedding endpoint did not answer, or refused, each time that it was asked.
 
@@ -213,12 +221,14 @@ class NoEmbedderError(SessionError, RuntimeError):
 
 __all__ = [
     "AlreadyAttachedError",
+    "EmbedderFailedError",
     "EmbeddingError",
     "EmbeddingRequestError",
     "ForkNotStableError",
     "InvalidBranchViewError",
     "MissingExtraError",
     "NoEmbedderError",
+    "NoVectorsError",
     "NotAttachedError",
     "SessionBusyError",
     "SessionClosedError",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from amberlog.errors import NoEmbedderError
+from amberlog._meaning import Meaning
+from amberlog.errors import SessionError
 from amberlog.session import SessionStore
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ class SessionMemory:
     Args:
         path_or_store: The session's file, which is opened and closed here, or an open store, which
             stays open.
-        embedder: Makes vectors.
+        embedder: Makes vectors of blocks and queries, so that blocks are found by meaning too. An
+            append never waits for it, and what it has not embedded yet is found by its words.
     """
 
     def __init__(
@@ -96,14 +98,16 @@ class SessionMemory:
         path_or_store: str | os.PathLike[str] | SessionStore,
         embedder: Embedder | None = None,
     ) -> None:
-        if embedder is not None:
-            raise NoEmbedderError("a session keeps no vectors yet: search by keyword")
         self._owned: SessionStore | None = None
         if isinstance(path_or_store, SessionStore):
             self._store = path_or_store
         else:
             self._store = self._owned = SessionStore(path_or_store)
         self._bundle = self._store._bundle  # noqa: SLF001  # one room, two files
+        self._meaning: Meaning | None = None
+        if embedder is not None and embedder.dimensions > 0:
+            self._meaning = Meaning(self._bundle, embedder)
+        self._notice: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -118,8 +122,13 @@ class SessionMemory:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether blocks are found by their meaning too."""
-        return False
+        """Whether there is an embedder, so that blocks can be found by their meaning too."""
+        return self._meaning is not None
+
+    @property
+    def notice(self) -> str | None:
+        """Why the last search went by words alone, though more was asked; None if it did not."""
+        return self._notice
 
     def is_level(self) -> bool:
         """Whether `index` has nothing to do, as the file stands; changes nothing."""
@@ -134,12 +143,23 @@ class SessionMemory:
     ) -> int:
         """Indexes what is missing; returns how many blocks are new.
 
+        With an embedder, every block without a vector of it is embedded, batch by batch, each kept
+        before the next; appends go on meanwhile.
+
         Args:
             agent: Counts only blocks of this agent.
-            progress: Called with how many blocks are done and how many there are to do.
+            progress: Called with how many blocks are done and how many there are to do; of all
+                agents, and with an embedder while blocks are embedded.
+
+        Raises:
+            EmbedderFailedError: The embedder raised; what it made before is kept, and words find
+                everything.
+            EmbeddingError: It made what are no vectors.
         """
         count = self._bundle.memory_index(agent)
-        if progress is not None:
+        if self._meaning is not None:
+            self._meaning.fill(progress)
+        elif progress is not None:
             progress(count, count)
         return count
 
@@ -159,10 +179,17 @@ class SessionMemory:
             events: Its events in their order. A list whose first and last event stand in the log
                 is taken for the log.
             start_from: The place in `events` of the first one to index.
+
+        Raises:
+            EmbedderFailedError: The embedder raised; see `index`.
+            EmbeddingError: It made what are no vectors.
         """
         if events and not self._is_log(agent, events):
             self._bundle.memory_give(agent, start_from, [dict(e) for e in events[start_from:]])
-        return self._bundle.memory_index(agent)
+        count = self._bundle.memory_index(agent)
+        if self._meaning is not None:
+            self._meaning.fill()
+        return count
 
     def _is_log(self, agent: str, events: Sequence[Mapping[str, object]]) -> bool:
         for event in (events[0], events[-1]):
@@ -193,7 +220,8 @@ class SessionMemory:
         Args:
             query: What to look for; a blank one has no hits.
             mode: `fts` looks for words, `semantic` for meaning, `hybrid` for both, `auto` for both
-                where there are vectors and else for words.
+                where blocks have vectors of the embedder and else for words. Where both are asked
+                for and meaning cannot be had, words answer, and `notice` says why.
             k: At most this many.
             agent: Only blocks of this agent, or of this channel.
             kinds: Only blocks of these types; all but `other` when left out.
@@ -206,6 +234,9 @@ class SessionMemory:
 
         Raises:
             ValueError: An unknown mode or type, `semantic` without an embedder, or a negative `k`.
+            NoVectorsError: `semantic`, and the session has only vectors of other embedders.
+            EmbedderFailedError: `semantic`, and the embedder raised.
+            EmbeddingError: `semantic`, and it made what is no vector.
         """
         if mode not in MODES:
             raise ValueError(f"unknown search mode {mode!r}: it is one of {', '.join(MODES)}")
@@ -213,14 +244,17 @@ class SessionMemory:
             raise TypeError("kinds must be a collection of names, not one string")
         if k < 0:
             raise ValueError(f"k must not be negative, not {k}")
-        if mode == "semantic":
+        if mode == "semantic" and self._meaning is None:
             raise ValueError("a semantic search needs an embedder")
         # A lone surrogate is in no stored text, but whoever typed it wants an answer, not an error.
         words = query.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        vector = self._vector(words, mode) if words.strip() else None
         hits = self._bundle.memory_find(
             words,
-            "fts",
+            "fts" if vector is None else "semantic" if mode == "semantic" else "hybrid",
             k,
+            vector=vector,
+            model=None if vector is None or self._meaning is None else self._meaning.model,
             agent=agent,
             kinds=None if kinds is None else list(kinds),
             tool=tool,
@@ -230,6 +264,24 @@ class SessionMemory:
             all_branches=all_branches,
         )
         return [_result(hit) for hit in hits]
+
+    def _vector(self, query: str, mode: SearchMode) -> bytes | None:
+        """Returns the vector of a query; None where words have to do, and says why."""
+        self._notice = None
+        meaning = self._meaning
+        if meaning is None or mode == "fts":
+            return None
+        try:
+            if not meaning.has_vectors:
+                meaning.refuse_others()
+                if mode != "semantic":
+                    return None
+            return meaning.vector(query)
+        except SessionError as error:
+            if mode == "semantic":
+                raise
+            self._notice = f"searched by words alone: {error}"
+            return None
 
     def read_block(self, block_id: str) -> SearchResult:
         """Returns one block, whole.
@@ -250,9 +302,9 @@ class SessionMemory:
         stats = self._bundle.memory_stats()
         return {
             "fts_blocks": stats["blocks"],
-            "vec_blocks": 0,
+            "vec_blocks": 0 if self._meaning is None else self._meaning.count(),
             "has_vectors": self.has_vectors,
-            "dimensions": 0,
+            "dimensions": 0 if self._meaning is None else self._meaning.dimensions,
         }
 
     def close(self) -> None:

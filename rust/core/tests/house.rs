@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 8] = [
 ];
 
 /// Sources that work on values alone: no connection, no file.
-const PURE: [&str; 2] = ["lineage/", "recall/blocks/"];
+const PURE: [&str; 3] = ["lineage/", "recall/blocks/", "recall/vectors/"];
 
 /// The first number of lines that is too many.
 const TOO_LONG: usize = 500;

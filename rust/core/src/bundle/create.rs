@@ -12,6 +12,7 @@ use super::order::Orders;
 use super::source::{self, Source};
 use super::sync::{SyncGate, wal_of};
 use super::tail;
+use super::text::Shelves;
 use super::value::event_number;
 use crate::clock::Clock;
 use crate::db::fault::translate;
@@ -103,6 +104,7 @@ fn build(
         checkpointing: Mutex::new(()),
         attended: AtomicBool::new(false),
         orders: Orders::default(),
+        shelves: Shelves::default(),
         me: me.clone(),
     })
 }

@@ -76,6 +76,8 @@ pub(super) struct Inner {
     pub(super) attended: AtomicBool,
     /// Which logs of other programs are in order.
     pub(super) orders: super::order::Orders,
+    /// The vectors of blocks that were read.
+    pub(super) shelves: super::text::Shelves,
     pub(super) me: Weak<Inner>,
 }
 

@@ -46,7 +46,7 @@ pub use self::read::{Page, Row, Selection};
 pub use self::record::{ChildRun, Messages, Recorded, Unit, UnitSnapshot};
 pub use self::resume::{Asked, Obtained, Restored};
 pub use self::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo, Tag};
-pub use self::text::{BlockHit, Filter, Hit, MemoryFilter, MemoryStats};
+pub use self::text::{BlockHit, Filter, Hit, Meaning, MemoryFilter, MemoryStats, Model, Side};
 pub use self::value::Payload;
 pub use self::verify::{Problem, Report};
 pub use self::working::Place;

@@ -14,7 +14,7 @@ use super::read::{Page, Row, Selection};
 use super::record::{Recorded, Unit};
 use super::resume::{Asked, Restored};
 use super::snapshot::{BranchPath, Conversation, Save, Saved, SnapshotInfo};
-use super::text::{BlockHit, Filter, Hit, MemoryFilter, MemoryStats};
+use super::text::{BlockHit, Filter, Hit, Meaning, MemoryFilter, MemoryStats, Model};
 use super::value::Payload;
 use super::verify::Report;
 use super::working::Place;
@@ -184,6 +184,47 @@ impl Bundle {
     /// The blocks that fit a query best.
     pub fn find_blocks(&self, query: &str, k: usize, filter: &MemoryFilter) -> Result<Vec<BlockHit>> {
         self.inner.find_blocks(query, k, filter)
+    }
+
+    /// The blocks that are nearest to a query, or fit it best by words and meaning together.
+    pub fn find_near(
+        &self,
+        query: &str,
+        k: usize,
+        filter: &MemoryFilter,
+        meaning: Meaning<'_>,
+    ) -> Result<Vec<BlockHit>> {
+        self.inner.find_near(query, k, filter, meaning)
+    }
+
+    /// Blocks that have no vector of a model, with their texts, at most so many.
+    pub fn pending_blocks(&self, model: &Model, limit: usize) -> Result<Vec<(i64, String)>> {
+        self.inner.pending_blocks(model, limit)
+    }
+
+    /// How many blocks have no vector of a model.
+    pub fn count_pending(&self, model: &Model) -> Result<u64> {
+        self.inner.count_pending(model)
+    }
+
+    /// The models that there are vectors of, with their sizes; those that the peer made have no name.
+    pub fn vector_models(&self) -> Result<Vec<(String, usize)>> {
+        self.inner.vector_models()
+    }
+
+    /// Keeps the vectors of blocks in one transaction; returns how many are still blocks.
+    pub fn put_vectors(&self, model: &Model, ids: &[i64], rows: &[f32]) -> Result<usize> {
+        self.inner.put_vectors(model, ids, rows)
+    }
+
+    /// Whether there are vectors of a model, its own or the peer's of that size.
+    pub fn has_vectors(&self, model: &Model) -> Result<bool> {
+        self.inner.has_vectors(model)
+    }
+
+    /// How many live blocks are found by meaning.
+    pub fn count_vectors(&self, model: &Model) -> Result<u64> {
+        self.inner.count_vectors(model)
     }
 
     /// One block by its name, whole.

@@ -174,6 +174,8 @@ pub enum Group {
     Text,
     /// Events that only the keyword index knows.
     Given,
+    /// Vectors of blocks.
+    Vectors,
     /// The keyword index that the peer's searches use.
     PeerText,
 }
@@ -216,6 +218,13 @@ CREATE VIRTUAL TABLE IF NOT EXISTS amber_text USING fts5(body, whole, content=''
 const GIVEN: &str = "\
 CREATE TABLE IF NOT EXISTS amber_given (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);";
 
+/// Numbers are little-endian; a vector of zeros is kept as no bytes. `cleared` counts how often vectors of
+/// a model were taken away, `last` is the last one that was added.
+const VECTORS: &str = "\
+CREATE TABLE IF NOT EXISTS amber_vector (id INTEGER PRIMARY KEY, model INTEGER NOT NULL, block INTEGER NOT NULL, digest INTEGER NOT NULL, numbers BLOB NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS amber_vector_block ON amber_vector (model, block);
+CREATE TABLE IF NOT EXISTS amber_model (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, cleared INTEGER NOT NULL, last INTEGER NOT NULL, UNIQUE (name, dimensions));";
+
 const PEER_TEXT: &str = "\
 CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);
 CREATE TABLE IF NOT EXISTS fts_values (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);";
@@ -229,6 +238,7 @@ impl Group {
             Self::Snapshot => SNAPSHOT,
             Self::Text => TEXT,
             Self::Given => GIVEN,
+            Self::Vectors => VECTORS,
             Self::PeerText => PEER_TEXT,
         }
     }
@@ -241,6 +251,7 @@ impl Group {
             Self::Snapshot => "amber_snapshot",
             Self::Text => "amber_lane",
             Self::Given => "amber_given",
+            Self::Vectors => "amber_model",
             Self::PeerText => "fts",
         }
     }

@@ -5,12 +5,14 @@ mod chars;
 pub mod common;
 pub mod embed;
 mod every;
+pub mod fuse;
 pub mod query;
 pub mod rank;
 mod scan;
 pub mod snippet;
 mod stem;
 mod stop;
+pub mod vectors;
 pub mod words;
 
 pub use common::Plan;

@@ -1,6 +1,6 @@
 //! Memory search for Python.
 
-use amberlog_core::bundle::{BlockHit, MemoryFilter, Payload};
+use amberlog_core::bundle::{BlockHit, Meaning, MemoryFilter, Model, Payload};
 use amberlog_core::recall::blocks::Kind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -35,7 +35,7 @@ pub(crate) struct PyBlockHit {
 }
 
 impl PyBlockHit {
-    fn of(hit: BlockHit, keyword_rank: Option<usize>) -> Self {
+    fn of(hit: BlockHit) -> Self {
         Self {
             number: hit.number,
             block_id: hit.block_id,
@@ -52,10 +52,10 @@ impl PyBlockHit {
             content: hit.content,
             snippet: hit.snippet,
             score: hit.score,
-            keyword_score: keyword_rank.map(|_| hit.score),
-            keyword_rank,
-            vector_score: None,
-            vector_rank: None,
+            keyword_score: hit.keyword.map(|side| side.score),
+            keyword_rank: hit.keyword.map(|side| side.rank),
+            vector_score: hit.vector.map(|side| side.score),
+            vector_rank: hit.vector.map(|side| side.rank),
         }
     }
 }
@@ -72,6 +72,15 @@ fn kinds_of(names: Option<Vec<String>>) -> PyResult<Option<Vec<Kind>>> {
         })
     });
     kinds.collect::<PyResult<_>>().map(Some)
+}
+
+/// Reads floats in the byte order of the machine.
+fn floats(bytes: &[u8]) -> PyResult<Vec<f32>> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(PyValueError::new_err(format!("{} bytes hold no whole number of floats", bytes.len())));
+    }
+    Ok(numbers.iter().map(|number| f32::from_ne_bytes(*number)).collect())
 }
 
 #[pymethods]
@@ -107,7 +116,7 @@ impl PyBundle {
         py.detach(|| self.bundle.give(agent, start, &packed)).or_raise(py)
     }
 
-    #[pyo3(signature = (query, mode, k, *, agent=None, kinds=None, tool=None, since=None, until=None, turns=None, all_branches=false))]
+    #[pyo3(signature = (query, mode, k, *, vector=None, model=None, agent=None, kinds=None, tool=None, since=None, until=None, turns=None, all_branches=false))]
     #[expect(clippy::too_many_arguments, reason = "each is a keyword of the search")]
     fn memory_find(
         &self,
@@ -115,6 +124,8 @@ impl PyBundle {
         query: &str,
         mode: &str,
         k: usize,
+        vector: Option<&[u8]>,
+        model: Option<String>,
         agent: Option<String>,
         kinds: Option<Vec<String>>,
         tool: Option<String>,
@@ -123,9 +134,12 @@ impl PyBundle {
         turns: Option<(Option<i64>, Option<i64>)>,
         all_branches: bool,
     ) -> Outcome<Vec<PyBlockHit>> {
-        if mode != "fts" {
-            return Err(PyValueError::new_err(format!("unknown search mode '{mode}'")));
-        }
+        let is_hybrid = match mode {
+            "fts" => None,
+            "semantic" => Some(false),
+            "hybrid" => Some(true),
+            _ => return Err(PyValueError::new_err(format!("unknown search mode '{mode}'"))),
+        };
         let filter = MemoryFilter {
             agent,
             kinds: kinds_of(kinds)?,
@@ -135,21 +149,82 @@ impl PyBundle {
             turns: turns.unwrap_or_default(),
             all_branches,
         };
-        let hits = py.detach(|| self.bundle.find_blocks(query, k, &filter)).or_raise(py)?;
-        Ok(hits.into_iter().enumerate().map(|(at, hit)| PyBlockHit::of(hit, Some(at))).collect())
+        let Some(is_hybrid) = is_hybrid else {
+            let hits = py.detach(|| self.bundle.find_blocks(query, k, &filter)).or_raise(py)?;
+            return Ok(hits.into_iter().map(PyBlockHit::of).collect());
+        };
+        let (Some(vector), Some(name)) = (vector, model) else {
+            return Err(PyValueError::new_err(format!("mode '{mode}' needs a vector and its model")));
+        };
+        let vector = floats(vector)?;
+        let model = Model { name, dimensions: vector.len() };
+        let meaning = Meaning { model: &model, vector: &vector, is_hybrid };
+        let hits = py.detach(|| self.bundle.find_near(query, k, &filter, meaning)).or_raise(py)?;
+        Ok(hits.into_iter().map(PyBlockHit::of).collect())
+    }
+
+    fn memory_pending(
+        &self,
+        py: Python<'_>,
+        model: String,
+        dimensions: usize,
+        limit: usize,
+    ) -> Outcome<Vec<(i64, String)>> {
+        let model = Model { name: model, dimensions };
+        py.detach(|| self.bundle.pending_blocks(&model, limit)).or_raise(py)
+    }
+
+    fn memory_put_vectors(
+        &self,
+        py: Python<'_>,
+        model: String,
+        dimensions: usize,
+        ids: Vec<i64>,
+        data: &[u8],
+    ) -> Outcome<usize> {
+        let model = Model { name: model, dimensions };
+        let rows = floats(data)?;
+        py.detach(|| self.bundle.put_vectors(&model, &ids, &rows)).or_raise(py)
+    }
+
+    fn memory_pending_count(&self, py: Python<'_>, model: String, dimensions: usize) -> Outcome<u64> {
+        let model = Model { name: model, dimensions };
+        py.detach(|| self.bundle.count_pending(&model)).or_raise(py)
+    }
+
+    fn memory_models(&self, py: Python<'_>) -> Outcome<Vec<(String, usize)>> {
+        py.detach(|| self.bundle.vector_models()).or_raise(py)
+    }
+
+    fn memory_has_vectors(&self, py: Python<'_>, model: String, dimensions: usize) -> Outcome<bool> {
+        let model = Model { name: model, dimensions };
+        py.detach(|| self.bundle.has_vectors(&model)).or_raise(py)
     }
 
     fn memory_block(&self, py: Python<'_>, block_id: &str) -> Outcome<Option<PyBlockHit>> {
         let found = py.detach(|| self.bundle.block(block_id)).or_raise(py)?;
-        Ok(found.map(|hit| PyBlockHit::of(hit, None)))
+        Ok(found.map(PyBlockHit::of))
     }
 
-    fn memory_stats<'py>(&self, py: Python<'py>) -> Outcome<Bound<'py, PyDict>> {
-        let stats = py.detach(|| self.bundle.memory_stats()).or_raise(py)?;
+    #[pyo3(signature = (model=None, dimensions=0))]
+    fn memory_stats<'py>(
+        &self,
+        py: Python<'py>,
+        model: Option<String>,
+        dimensions: usize,
+    ) -> Outcome<Bound<'py, PyDict>> {
+        let model = model.map(|name| Model { name, dimensions });
+        let (stats, vectors) = py
+            .detach(|| {
+                let vectors = model.map(|model| self.bundle.count_vectors(&model)).transpose()?;
+                Ok((self.bundle.memory_stats()?, vectors.unwrap_or_default()))
+            })
+            .or_raise(py)?;
         let told = PyDict::new(py);
         told.set_item("blocks", stats.blocks)?;
         told.set_item("left", stats.left)?;
         told.set_item("all", stats.all)?;
+        told.set_item("vectors", vectors)?;
         Ok(told)
     }
 }

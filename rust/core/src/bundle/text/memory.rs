@@ -39,6 +39,15 @@ pub struct MemoryFilter {
     pub all_branches: bool,
 }
 
+/// Where one side of a search has a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Side {
+    /// The rank, from 0.
+    pub rank: usize,
+    /// How well it fits; higher is better.
+    pub score: f64,
+}
+
 /// A block that a memory search found, with all that is known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockHit {
@@ -72,6 +81,10 @@ pub struct BlockHit {
     pub snippet: String,
     /// How well it fits; higher is better.
     pub score: f64,
+    /// Where its words have it.
+    pub keyword: Option<Side>,
+    /// Where its meaning has it.
+    pub vector: Option<Side>,
 }
 
 /// How much is indexed.
@@ -141,23 +154,14 @@ impl Inner {
         if k == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
-        let narrow = Narrow {
-            agent: filter.agent.as_deref(),
-            kinds: Some(filter.kinds.as_deref().unwrap_or(&TOLD)),
-            types: None,
-            tool: filter.tool.as_deref(),
-            since: filter.since,
-            until: filter.until,
-            turns: filter.turns,
-            all_branches: filter.all_branches,
-            by_event: false,
-        };
+        let narrow = narrowed(filter);
         self.on_index(|rows, indexes| {
             let hits = find(indexes, &query, k, &narrow).map_err(self.fault(ACTION))?;
-            let blocks = hits.into_iter().map(|hit| {
+            let blocks = hits.into_iter().enumerate().map(|(rank, hit)| {
                 let index = indexes.get(hit.index).ok_or_else(|| self.lost_row())?;
                 let mut block = self.block_hit(rows, index, hit.id)?.ok_or_else(|| self.lost_row())?;
                 block.score = hit.score;
+                block.keyword = Some(Side { rank, score: hit.score });
                 block.snippet = snippet(&block.content, &query);
                 Ok(block)
             });
@@ -188,7 +192,12 @@ impl Inner {
     }
 
     /// What is known of a block, with its text cut again from its row.
-    fn block_hit(&self, rows: &Connection, index: &Index<'_>, id: BlockId) -> Result<Option<BlockHit>> {
+    pub(super) fn block_hit(
+        &self,
+        rows: &Connection,
+        index: &Index<'_>,
+        id: BlockId,
+    ) -> Result<Option<BlockHit>> {
         const BLOCK: &str = "\
 SELECT kind, round, block, turn, ts, event_id, tool, channel FROM amber_block WHERE id = ?1";
         let fault = self.fault(ACTION);
@@ -215,6 +224,8 @@ SELECT kind, round, block, turn, ts, event_id, tool, channel FROM amber_block WH
                             content: String::new(),
                             snippet: String::new(),
                             score: 0.0,
+                            keyword: None,
+                            vector: None,
                         })
                     })
                     .optional()
@@ -285,6 +296,21 @@ SELECT coalesce(sum(live AND kind <> ?1), 0), coalesce(sum(NOT live AND kind <> 
     }
 }
 
+/// A filter in the index's own form.
+pub(super) fn narrowed(filter: &MemoryFilter) -> Narrow<'_> {
+    Narrow {
+        agent: filter.agent.as_deref(),
+        kinds: Some(filter.kinds.as_deref().unwrap_or(&TOLD)),
+        types: None,
+        tool: filter.tool.as_deref(),
+        since: filter.since,
+        until: filter.until,
+        turns: filter.turns,
+        all_branches: filter.all_branches,
+        by_event: false,
+    }
+}
+
 /// How many live blocks each owner has, and how many it had when that was last noted.
 fn counts(connection: &Connection, agent: Option<&str>) -> rusqlite::Result<Vec<(String, i64, i64)>> {
     const COUNTS: &str = "\
@@ -340,11 +366,15 @@ fn forget(connection: &Connection, agent: &str) -> rusqlite::Result<()> {
         .collect::<rusqlite::Result<_>>()?;
     let theirs =
         rows.iter().filter(|(_, key)| Origin::Given.parse(key).is_some_and(|(owner, _)| owner == agent));
+    super::vectors::note_moves(connection)?;
     let has_index = super::find::has_index(connection)?;
     let held = corpus(connection)?;
     let (mut blocks, mut words) = (held.blocks, held.words);
     for (row, _) in theirs {
         connection.prepare_cached("DELETE FROM amber_given WHERE rowid = ?1")?.execute([row])?;
+        for span in BlockId::spans_of(Origin::Given, *row) {
+            super::vectors::drop_vectors(connection, span, None)?;
+        }
         if !has_index {
             continue;
         }

@@ -13,6 +13,7 @@ mod names;
 mod ours;
 mod peer;
 mod search;
+mod vectors;
 mod whole;
 
 use std::collections::HashSet;
@@ -20,10 +21,12 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension};
 
 use self::id::Origin;
-pub use self::memory::{BlockHit, MemoryFilter, MemoryStats};
+pub use self::memory::{BlockHit, MemoryFilter, MemoryStats, Side};
 use self::ours::Indexer;
 pub(in crate::bundle) use self::peer::check as check_peer_entry;
 pub use self::search::{Filter, Hit};
+pub(in crate::bundle) use self::vectors::Shelves;
+pub use self::vectors::{Meaning, Model};
 use super::handle::{Inner, State, Txn};
 use super::ledger;
 use crate::db::fault::translate_derived;
@@ -52,6 +55,10 @@ enum Mark {
     OurGiven,
     Blocks,
     Words,
+    /// How often blocks that were there before changed their place.
+    Moves,
+    /// Whether vectors may be older than the texts of their blocks.
+    Unchecked,
     PeerEvents,
     PeerChannels,
     PeerValues,
@@ -65,6 +72,8 @@ impl Mark {
             Self::OurGiven => "text:given",
             Self::Blocks => "text:blocks",
             Self::Words => "text:words",
+            Self::Moves => "text:moves",
+            Self::Unchecked => "text:unchecked",
             Self::PeerEvents => "peer_text:events",
             Self::PeerChannels => "peer_text:channels",
             Self::PeerValues => "peer_text:values",
@@ -132,7 +141,8 @@ impl Inner {
                 return Ok(true);
             }
         }
-        Ok(is_of_old_shape(connection)?
+        Ok(mark(connection, Mark::Unchecked)? != 0
+            || is_of_old_shape(connection)?
             || (has_table(connection, "amber_foreign")? && ledger::has_foreign(connection)?))
     }
 
@@ -174,7 +184,8 @@ fn drop_ours(connection: &Connection) -> rusqlite::Result<()> {
     for done in [Mark::OurEvents, Mark::OurChannels, Mark::OurGiven, Mark::Blocks, Mark::Words] {
         set_mark(connection, done, 0)?;
     }
-    Ok(())
+    set_mark(connection, Mark::Unchecked, 1)?;
+    vectors::note_moves(connection)
 }
 
 /// Indexes a bounded number of rows.
@@ -203,6 +214,9 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
         }
     }
     indexer.finish().map_err(spoilt)?;
+    if indexer.reached_back {
+        vectors::note_moves(connection).map_err(&fault)?;
+    }
     grow(connection, indexer.added).map_err(&fault)?;
     // What contradicts what the index holds is met here, where it is known for damage, and not at
     // the commit.
@@ -210,7 +224,23 @@ fn index_some(txn: &mut Txn<'_>) -> Result<()> {
     if peer_text {
         connection.execute_batch("INSERT INTO fts (fts) VALUES ('flush')").map_err(spoilt)?;
     }
-    Ok(())
+    check_vectors(inner, connection)
+}
+
+/// Compares vectors with the texts of their blocks, where the index was made anew and holds all of them again.
+fn check_vectors(inner: &Inner, connection: &Connection) -> Result<()> {
+    let fault = inner.fault(ACTION);
+    if mark(connection, Mark::Unchecked).map_err(&fault)? == 0 {
+        return Ok(());
+    }
+    for origin in Origin::ALL {
+        let is_level =
+            origin.last_row(connection).and_then(|last| Ok(last <= mark(connection, origin.mark())?));
+        if !is_level.map_err(&fault)? {
+            return Ok(());
+        }
+    }
+    inner.check_vectors(connection)
 }
 
 /// Indexes rows of one table. `seen` holds the keys that the peer has in its own index, where that is

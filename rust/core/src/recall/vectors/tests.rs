@@ -1,0 +1,167 @@
+//! Every way to search against a comparison with every vector in double precision.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "bytes of a seed, and small numbers"
+)]
+
+use proptest::prelude::*;
+
+use super::{All, BYTES, Near, PLAIN, Vectors};
+
+/// Numbers without a pattern, the same each time.
+fn rows(count: usize, dimensions: usize, mut seed: u64) -> Vec<f32> {
+    let mut numbers = Vec::with_capacity(count * dimensions);
+    for _ in 0..count * dimensions {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        numbers.push(f32::from(i16::from_ne_bytes([(seed >> 40) as u8, (seed >> 48) as u8])) / 32768.0);
+    }
+    numbers
+}
+
+/// The scores of all vectors, the nearest first.
+fn exact(ids: &[i64], rows: &[f32], query: &[f32], keep: impl Fn(usize) -> bool) -> Vec<(i64, f64)> {
+    let length = |row: &[f32]| row.iter().map(|n| f64::from(*n).powi(2)).sum::<f64>().sqrt();
+    let mut found: Vec<(i64, f64)> = ids
+        .iter()
+        .zip(rows.chunks(query.len()))
+        .enumerate()
+        .filter(|(at, (_, row))| keep(*at) && length(row) > 0.0)
+        .map(|(_, (id, row))| {
+            let product: f64 = row.iter().zip(query).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            (*id, product / length(row) / length(query))
+        })
+        .collect();
+    found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    found
+}
+
+/// Whether hits are the nearest, where vectors that are equally near but for rounding may change places.
+fn assert_nearest(hits: &[Near], expected: &[(i64, f64)], k: usize) {
+    assert_eq!(hits.len(), k.min(expected.len()));
+    for (hit, (_, score)) in hits.iter().zip(expected) {
+        assert!((f64::from(hit.score) - score).abs() < 1e-5, "{hit:?} instead of {score}");
+        let own = expected.iter().find(|(id, _)| *id == hit.id).unwrap();
+        assert!((own.1 - f64::from(hit.score)).abs() < 1e-5);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_scan_finds_the_nearest(
+        count in 0_usize..60,
+        dimensions in 1_usize..40,
+        k in 0_usize..20,
+        seed in 1_u64..u64::MAX,
+        gone in proptest::collection::vec(0_i64..60, 0..10),
+        one_in in 1_usize..4,
+    ) {
+        let ids: Vec<i64> = (0..count as i64).collect();
+        let rows = rows(count + 1, dimensions, seed);
+        let (rows, query) = rows.split_at(count * dimensions);
+        let mut vectors = Vectors::new(dimensions).unwrap();
+        vectors.add(&ids, rows).unwrap();
+        for id in &gone {
+            vectors.remove(*id);
+        }
+
+        let hits = vectors.search(query, k, &|slot: usize| slot.is_multiple_of(one_in)).unwrap();
+
+        // A slot is the place of adding here, since no row is all zeros.
+        let expected = exact(&ids, rows, query, |at| at.is_multiple_of(one_in) && !gone.contains(&(at as i64)));
+        assert_nearest(&hits, &expected, k);
+    }
+}
+
+#[test]
+fn bytes_miss_nothing() {
+    let count = PLAIN + 3000;
+    let ids: Vec<i64> = (0..count as i64).rev().collect();
+    let numbers = rows(count + 20, 48, 99);
+    let (rows, queries) = numbers.split_at(count * 48);
+    let mut vectors = Vectors::new(48).unwrap();
+    for (some, part) in ids.chunks(700).zip(rows.chunks(700 * 48)) {
+        vectors.add(some, part).unwrap();
+    }
+
+    for query in queries.chunks(48) {
+        let hits = vectors.search(query, 10, &All).unwrap();
+        assert_nearest(&hits, &exact(&ids, rows, query, |_| true), 10);
+        let some = vectors.search(query, 10, &|slot: usize| slot % 100 == 7).unwrap();
+        assert_nearest(&some, &exact(&ids, rows, query, |at| at % 100 == 7), 10);
+        let most = vectors.search(query, 10, &|slot: usize| slot % 10 != 7).unwrap();
+        assert_nearest(&most, &exact(&ids, rows, query, |at| at % 10 != 7), 10);
+    }
+}
+
+#[test]
+fn signs_find_almost_all_and_a_narrow_filter_finds_all() {
+    let count = BYTES + 2000;
+    let ids: Vec<i64> = (0..count as i64).collect();
+    let numbers = rows(count + 5, 32, 5);
+    let (rows, queries) = numbers.split_at(count * 32);
+    let mut vectors = Vectors::new(32).unwrap();
+    vectors.add(&ids, rows).unwrap();
+
+    let mut found = 0;
+    for query in queries.chunks(32) {
+        let expected = exact(&ids, rows, query, |_| true);
+        let hits = vectors.search(query, 10, &All).unwrap();
+        found += hits.iter().filter(|hit| expected[..10].iter().any(|(id, _)| *id == hit.id)).count();
+        let some = vectors.search(query, 10, &|slot: usize| slot % 100 == 7).unwrap();
+        assert_nearest(&some, &exact(&ids, rows, query, |at| at % 100 == 7), 10);
+    }
+
+    assert!(found >= 45, "{found} of 50");
+}
+
+#[test]
+fn equally_near_vectors_come_in_the_order_of_their_ids() {
+    let mut vectors = Vectors::new(3).unwrap();
+    vectors.add(&[9, 4, 7, 5], &[1., 2., 2., 2., 4., 4., 0., 0., 1., 3., 6., 6.]).unwrap();
+
+    let ids: Vec<i64> = vectors.search(&[1., 2., 2.], 3, &All).unwrap().iter().map(|hit| hit.id).collect();
+
+    assert_eq!(ids, [4, 5, 9]);
+}
+
+#[test]
+fn what_has_nothing_to_compare_is_never_found() {
+    let mut vectors = Vectors::new(2).unwrap();
+    vectors.add(&[1, 2], &[0., 0., 1., 0.]).unwrap();
+
+    assert_eq!(vectors.len(), 1);
+    assert_eq!(vectors.search(&[1., 1.], 10, &All).unwrap().len(), 1);
+    assert!(vectors.search(&[0., 0.], 10, &All).unwrap().is_empty());
+}
+
+#[test]
+fn a_vector_added_again_takes_the_place_of_the_first() {
+    let mut vectors = Vectors::new(2).unwrap();
+    vectors.add(&[1, 2], &[1., 0., 0., 1.]).unwrap();
+
+    vectors.add(&[1], &[0., 1.]).unwrap();
+
+    let hits = vectors.search(&[0., 1.], 10, &All).unwrap();
+    assert_eq!(hits.iter().map(|hit| (hit.id, hit.score)).collect::<Vec<_>>(), [(1, 1.0), (2, 1.0)]);
+    assert!(vectors.remove(2) && !vectors.remove(2));
+    assert_eq!(vectors.search(&[0., 1.], 10, &All).unwrap().len(), 1);
+}
+
+#[test]
+fn bad_numbers_and_other_sizes_are_refused_whole() {
+    let mut vectors = Vectors::new(2).unwrap();
+
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert!(vectors.add(&[1, 2], &[1., 0., 0., bad]).is_err());
+        assert!(vectors.search(&[bad, 1.], 1, &All).is_err());
+    }
+    assert!(vectors.add(&[1], &[1., 0., 0.]).is_err());
+    assert!(vectors.search(&[1., 0., 0.], 1, &All).is_err());
+    assert!(vectors.is_empty() && Vectors::new(0).is_err() && Vectors::new(40_000).is_err());
+}
