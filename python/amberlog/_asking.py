@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from amberlog.embedding import NullEmbedder, create_embedder
 from amberlog.errors import (
+    EmbedderFailedError,
     EmbeddingError,
     EmbeddingRequestError,
     MissingExtraError,
     NoEmbedderError,
+    NoVectorsError,
     SessionBusyError,
-    SessionError,
     SessionLockedError,
     SessionReadOnlyError,
     SessionVersionError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from amberlog.embedding import Embedder, MatrixLike
+    from amberlog.embedding import Embedder
     from amberlog.memory import SearchMode
 
 MODES = ("auto", "fts", "semantic", "hybrid")
@@ -45,7 +46,15 @@ SETTINGS = "embedding_config"
 # name of a key is taken from it.
 _SAVED = ("provider", "model", "dimensions")
 
-_NO_EMBEDDER = (EmbeddingError, EmbeddingRequestError, MissingExtraError, NoEmbedderError)
+_NO_EMBEDDER = (
+    EmbedderFailedError,
+    EmbeddingError,
+    EmbeddingRequestError,
+    MissingExtraError,
+    NoEmbedderError,
+    NoVectorsError,
+)
+_UNAVAILABLE = "Embedding unavailable; using keyword search"
 _NOT_TO_BE_WRITTEN = (
     SessionBusyError,
     SessionLockedError,
@@ -121,7 +130,8 @@ def ask(
         falls_back: Whether keywords answer also where only meaning was asked for.
 
     Raises:
-        EmbeddingError: There is no embedder, or it failed, and only meaning was asked for.
+        EmbeddingError: There is no embedder, and only meaning was asked for.
+        EmbedderFailedError: It failed, likewise.
         EmbeddingRequestError: Its endpoint failed, likewise.
     """
     words = question.query.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
@@ -131,16 +141,19 @@ def ask(
         chosen = embedder_of(store, question.mode, embedder)
         if chosen is None and question.mode == "semantic":
             raise NoEmbedderError("a search by meaning needs an embedder: none is configured")
-        with SessionMemory(store, guarded(chosen)) as memory:
+        with SessionMemory(store, chosen) as memory:
             # A search indexes words by itself.
             if chosen is not None and not store.readonly:
                 memory.index()
-            mode = _resolved(question.mode, memory, has_embedder=chosen is not None)
-            return Answer(_found(memory, question, words, mode), mode)
+            mode = _resolved(question.mode, has_embedder=chosen is not None)
+            hits = _found(memory, question, words, mode)
+            if memory.notice is None:
+                return Answer(hits, mode)
+            return Answer(hits, "fts", f"{_UNAVAILABLE}: {memory.notice}")
     except _NO_EMBEDDER as error:
         if question.mode == "semantic" and not falls_back:
             raise
-        notice = f"Embedding unavailable; using keyword search: {error}"
+        notice = f"{_UNAVAILABLE}: {error}"
     with SessionMemory(store) as memory:
         return Answer(_found(memory, question, words, "fts"), "fts", notice)
 
@@ -197,11 +210,6 @@ def embedder_of(
     return None if isinstance(made, NullEmbedder) else made
 
 
-def guarded(embedder: Embedder | None) -> Embedder | None:
-    """Returns an embedder that fails by `EmbeddingError`, whatever the given one raises."""
-    return None if embedder is None or isinstance(embedder, NullEmbedder) else _Guarded(embedder)
-
-
 def moment_of(name: str, value: object) -> float | None:
     """Returns a time as seconds since 1970, from such seconds or from ISO 8601; None for None.
 
@@ -250,10 +258,10 @@ def _is_behind(reader: SessionStore, mode: str, embedder: Embedder | None) -> bo
         return not memory.is_level()
 
 
-def _resolved(mode: str, memory: SessionMemory, *, has_embedder: bool) -> SearchMode:
+def _resolved(mode: str, *, has_embedder: bool) -> SearchMode:
     """Returns by which mode is asked: `auto` and `hybrid` take what there is."""
     if mode in ("auto", "hybrid"):
-        return "hybrid" if has_embedder and memory.has_vectors else "fts"
+        return "hybrid" if has_embedder else "fts"
     return "semantic" if mode == "semantic" else "fts"
 
 
@@ -275,32 +283,6 @@ def _found(
     )
 
 
-class _Guarded:
-    """An embedder that fails in one way, whatever somebody's model raises."""
-
-    __slots__ = ("_embedder",)
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
-
-    def encode(self, texts: list[str]) -> MatrixLike:
-        try:
-            return self._embedder.encode(texts)
-        except SessionError:
-            raise
-        except Exception as error:  # somebody's model may raise anything
-            told = str(error) or type(error).__name__
-            raise EmbeddingError(f"the embedder failed: {told}") from error
-
-
 __all__ = [
     "MODES",
     "SETTINGS",
@@ -309,6 +291,5 @@ __all__ = [
     "ask",
     "asked",
     "embedder_of",
-    "guarded",
     "moment_of",
 ]

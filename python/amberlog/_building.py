@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amberlog._asking import SETTINGS, guarded
+from amberlog._asking import SETTINGS
 from amberlog.embedding import NullEmbedder, create_embedder
 from amberlog.memory import SessionMemory
 from amberlog.session import SessionStore
@@ -81,7 +81,7 @@ def build(
 
     Raises:
         SessionNotFoundError: There is no such file.
-        EmbeddingError: The embedder failed.
+        EmbedderFailedError: The embedder failed.
         ValueError: There is no such provider or setting.
     """
     # Opening a file to write would make one.
@@ -90,7 +90,7 @@ def build(
     embedder = create_embedder(resolved)
     store = SessionStore(path, present_only=True)
     try:
-        with SessionMemory(store, guarded(embedder)) as memory:
+        with SessionMemory(store, embedder) as memory:
             if anew:
                 memory.rebuild()
             indexed = memory.index(progress=progress)

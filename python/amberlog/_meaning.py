@@ -51,6 +51,12 @@ class Meaning:
         """Whether blocks have vectors that a query of this embedder can be compared with."""
         return self._bundle.memory_has_vectors(self.model, self.dimensions)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether every live block has a vector."""
+        counts = self._bundle.memory_stats(*self._size)
+        return counts["vectors"] >= counts["blocks"]
+
     def count(self) -> int:
         """How many live blocks are found by meaning."""
         return self._bundle.memory_stats(self.model, self.dimensions)["vectors"]

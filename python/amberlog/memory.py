@@ -132,7 +132,18 @@ class SessionMemory:
 
     def is_level(self) -> bool:
         """Whether `index` has nothing to do, as the file stands; changes nothing."""
-        return self._bundle.memory_is_level()
+        is_full = self._meaning is None or self._meaning.is_full
+        return is_full and self._bundle.memory_is_level()
+
+    def models(self) -> list[tuple[str, int, int]]:
+        """Returns the models that blocks have vectors of: name, size, and of how many blocks.
+
+        The peer's vectors have no name.
+        """
+        return [
+            (name, size, self._bundle.memory_stats(name, size)["vectors"])
+            for name, size in self._bundle.memory_models()
+        ]
 
     def rebuild(self) -> None:
         """Throws the index of words away and makes it anew; what is found stays the same."""
@@ -169,7 +180,7 @@ class SessionMemory:
         events: Sequence[Mapping[str, object]] | None = None,
         start_from: int = 0,
     ) -> int:
-        """Indexes the events of an agent; returns how many of its blocks are new.
+        """Indexes the events of an agent; returns how many blocks are new, or have new vectors.
 
         Events of the session's log need not be passed: they are read from it. Others are kept
         beside the log, for the search alone.
@@ -187,9 +198,7 @@ class SessionMemory:
         if events and not self._is_log(agent, events):
             self._bundle.memory_give(agent, start_from, [dict(e) for e in events[start_from:]])
         count = self._bundle.memory_index(agent)
-        if self._meaning is not None:
-            self._meaning.fill()
-        return count
+        return count if self._meaning is None else max(count, self._meaning.fill())
 
     def _is_log(self, agent: str, events: Sequence[Mapping[str, object]]) -> bool:
         for event in (events[0], events[-1]):

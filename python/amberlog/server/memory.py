@@ -306,19 +306,26 @@ def _shown(hit: SearchResult | RecallHit) -> dict[str, object]:
 
 def _status(path: Path) -> dict[str, object]:
     with SessionStore.open_readonly(path) as store, SessionMemory(store) as memory:
-        stats = memory.get_stats()
+        blocks = memory.get_stats()["fts_blocks"]
+        models = memory.models()
         saved = store.state.get(SETTINGS)
         agents = store.load_meta()["agents"]
     settings = saved if isinstance(saved, dict) else {}
+    # Of several models the one that most blocks have vectors of.
+    size, vectors = max(((size, count) for _, size, count in models), key=_count, default=(0, 0))
     return {
-        "indexed": bool(stats["vec_blocks"]),
+        "indexed": vectors > 0,
         "embedder": settings.get("provider"),
         "model": settings.get("model"),
-        "dimensions": stats["dimensions"],
-        "fts_blocks": stats["fts_blocks"],
-        "vec_blocks": stats["vec_blocks"],
+        "dimensions": size,
+        "fts_blocks": blocks,
+        "vec_blocks": vectors,
         "agents": agents,
     }
+
+
+def _count(model: tuple[int, int]) -> int:
+    return model[1]
 
 
 __all__ = ["MOST_HITS", "Asked", "AskedAll", "memory_routes", "recall_routes"]

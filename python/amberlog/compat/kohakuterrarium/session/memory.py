@@ -74,7 +74,7 @@ class SessionMemory(amberlog.memory.SessionMemory):
     @property
     def has_vectors(self) -> bool:
         """Whether there is an embedder, or vectors from an earlier one."""
-        return self._embeds or bool(self.get_stats()["vec_blocks"])
+        return self._embeds or bool(self.models())
 
     @property
     def _vec(self) -> Self | None:
