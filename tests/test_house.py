@@ -36,6 +36,7 @@ WRAPPERS = {
     "_meaning.py",
     "_named.py",
     "_null.py",
+    "_null_memory.py",
     "hashed.py",
     "identity.py",
     "index.py",
