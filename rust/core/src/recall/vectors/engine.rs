@@ -68,9 +68,12 @@ impl Vectors {
     /// What the first vectors and their ids are known by again.
     fn print(&self, count: usize) -> u64 {
         let mut hasher = Xxh3::new();
-        self.ids[..count].iter().for_each(|id| hasher.update(&id.to_le_bytes()));
-        let numbers = &self.rows[..count * self.dimensions];
-        numbers.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+        for id in &self.ids[..count] {
+            hasher.update(&id.to_le_bytes());
+        }
+        for number in &self.rows[..count * self.dimensions] {
+            hasher.update(&number.to_le_bytes());
+        }
         hasher.digest()
     }
 

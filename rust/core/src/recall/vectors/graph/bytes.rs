@@ -19,7 +19,9 @@ impl Graph {
         let mut out = MAGIC.to_vec();
         let entry = lock(&self.entry).unwrap_or(Entry { slot: 0, level: 0 });
         let head = [small(self.dimensions), small(self.len()), entry.slot, u32::from(entry.level)];
-        head.iter().for_each(|number| out.extend(number.to_le_bytes()));
+        for number in head {
+            out.extend(number.to_le_bytes());
+        }
         for (slot, top) in self.levels.iter().enumerate() {
             out.push(*top);
             for level in 0..=*top {

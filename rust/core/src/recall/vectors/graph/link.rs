@@ -25,7 +25,9 @@ impl Graph {
         let new: Vec<u32> =
             added.iter().copied().filter(|one| list.iter().all(|held| held != *one)).collect();
         if list.len() + new.len() <= list.most() {
-            new.into_iter().for_each(|one| list.push(one));
+            for one in new {
+                list.push(one);
+            }
             return;
         }
         let own = rows.get(slot);

@@ -94,12 +94,11 @@ impl Graph {
             self.above.extend((0..usize::from(level) * (M + 1)).map(|_| AtomicU32::new(0)));
         }
         self.below.extend((first..count).flat_map(|_| (0..=MOST_BELOW).map(|_| AtomicU32::new(0))));
-        self.pool.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let locks: Vec<Mutex<()>> = (0..STRIPES).map(|_| Mutex::new(())).collect();
         let next = AtomicUsize::new(first);
         let graph = &*self;
         let work = || {
-            let mut visited = Visited::new(count);
+            let mut visited = graph.visited();
             loop {
                 let slot = next.fetch_add(1, Relaxed);
                 if slot >= count {
@@ -107,6 +106,7 @@ impl Graph {
                 }
                 graph.insert(rows, small(slot), &mut visited, &locks);
             }
+            lock(&graph.pool).push(visited);
         };
         if threads < 2 || count - first < PARALLEL_FROM {
             work();
@@ -128,14 +128,18 @@ impl Graph {
     ) -> Vec<usize> {
         let rows = Rows { numbers, dimensions: self.dimensions };
         let Some(entry) = *lock(&self.entry) else { return Vec::new() };
-        let kept = lock(&self.pool).pop();
-        let mut visited = kept.unwrap_or_else(|| Visited::new(self.len()));
+        let mut visited = self.visited();
         let start = self.descend(rows, query, entry, 0);
         let reach = reach.unwrap_or(EF_SEARCH).max(k);
         let mut found = self.walk(rows, query, start, (0, reach), &mut visited, |slot| keeps(slot as usize));
         lock(&self.pool).push(visited);
         found.truncate(k);
         found.into_iter().map(|place| place.slot() as usize).collect()
+    }
+
+    /// What an earlier walk used, or new.
+    fn visited(&self) -> Visited {
+        lock(&self.pool).pop().unwrap_or_default()
     }
 
     /// The slot nearest to a query that a walk without side steps reaches above a level.

@@ -25,25 +25,21 @@ impl Place {
     }
 
     pub(super) fn distance(self) -> f32 {
-        #[expect(clippy::cast_possible_truncation, reason = "the high half is the distance")]
-        let bits = (self.0 >> 32) as u32;
-        f32::from_bits(bits)
+        f32::from_bits((self.0 >> 32) as u32)
     }
 }
 
 /// Which slots a walk has seen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Visited {
     walk: u16,
     seen: Vec<u16>,
 }
 
 impl Visited {
-    pub(super) fn new(count: usize) -> Self {
-        Self { walk: 0, seen: vec![0; count] }
-    }
-
-    fn begin(&mut self) {
+    /// Begins a walk over so many slots.
+    fn begin(&mut self, count: usize) {
+        self.seen.resize(count, 0);
         self.walk = self.walk.wrapping_add(1);
         if self.walk == 0 {
             self.seen.fill(0);
@@ -113,7 +109,7 @@ impl Graph {
         visited: &mut Visited,
         keeps: impl Fn(u32) -> bool,
     ) -> Vec<Place> {
-        visited.begin();
+        visited.begin(self.len());
         visited.is_new(start.slot());
         let mut ahead = BinaryHeap::from([Reverse(start)]);
         let mut best = BinaryHeap::with_capacity(reach + 1);
@@ -128,7 +124,9 @@ impl Graph {
             fresh.clear();
             fresh.extend(self.list(place.slot(), level).iter().filter(|slot| visited.is_new(*slot)));
             // All are on their way from memory before the first is needed.
-            fresh.iter().for_each(|slot| kernel::prefetch(rows.get(*slot)));
+            for slot in &fresh {
+                kernel::prefetch(rows.get(*slot));
+            }
             for slot in &fresh {
                 let next = Place::new(rows, query, *slot);
                 if best.len() < reach || best.peek().is_some_and(|worst| next < *worst) {
