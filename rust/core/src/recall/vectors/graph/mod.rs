@@ -19,7 +19,7 @@ const MOST_BELOW: usize = 2 * M;
 /// How many slots are looked at when neighbours are chosen.
 const EF_BUILD: usize = 100;
 /// How many slots at least a search keeps in view.
-const EF_SEARCH: usize = 120;
+const EF_SEARCH: usize = 200;
 const HIGHEST_LEVEL: u8 = 15;
 const STRIPES: usize = 1 << 10;
 /// How many new slots are worth a second thread.
