@@ -382,6 +382,7 @@ class NullBundle:
         *,
         vector: bytes | None = None,
         model: str | None = None,
+        engine: str = "auto",
         agent: str | None = None,
         kinds: list[str] | None = None,
         tool: str | None = None,
@@ -391,7 +392,8 @@ class NullBundle:
         all_branches: bool = False,
     ) -> list[BlockHit]:
         """Returns no hits."""
-        del query, mode, k, vector, model, agent, kinds, tool, since, until, turns, all_branches
+        del query, mode, k, vector, model, engine, agent, kinds, tool, since, until, turns
+        del all_branches
         self._check()
         return []
 
@@ -424,6 +426,11 @@ class NullBundle:
         del model, dimensions, ids, data
         self._check()
         return 0
+
+    def memory_link(self, model: str, dimensions: int, engine: str) -> None:
+        """Does nothing."""
+        del model, dimensions, engine
+        self._check()
 
     def memory_has_vectors(self, model: str, dimensions: int) -> bool:
         """Returns False."""

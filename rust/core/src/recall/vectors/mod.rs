@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use self::codes::{Bytes, Signs};
-pub use self::engine::Engine;
+pub use self::engine::{Engine, is_graph};
 use self::graph::Graph;
 use crate::error::{Error, Result};
 
@@ -81,7 +81,7 @@ pub struct Vectors {
     gone_count: usize,
     slots: HashMap<i64, usize>,
     codes: Codes,
-    /// Level with the vectors where there is one.
+    /// It links the first of the vectors, where there is one.
     graph: Option<Graph>,
 }
 
@@ -153,7 +153,6 @@ impl Vectors {
             }
         }
         self.code_from(before);
-        self.link();
         Ok(())
     }
 

@@ -174,7 +174,7 @@ proptest! {
         let numbers = rows(81, dimensions, seed);
         let row = |id: usize| &numbers[id * dimensions..(id + 1) * dimensions];
         let mut vectors = Vectors::new(dimensions).unwrap();
-        vectors.build_graph();
+        vectors.link_some(9);
         let mut model = std::collections::BTreeMap::new();
         let mut slots = 0;
 
@@ -185,6 +185,9 @@ proptest! {
                 slots += 1;
             } else {
                 prop_assert_eq!(vectors.remove(id), model.remove(&id).is_some());
+            }
+            if slots % 3 == 0 {
+                vectors.link_some(2);
             }
         }
 
@@ -204,7 +207,7 @@ fn a_graph_of_many_finds_almost_all_and_a_narrow_filter_finds_all() {
     let (rows, queries) = numbers.split_at(count * 24);
     let mut vectors = Vectors::new(24).unwrap();
     vectors.add(&ids[..3_000], &rows[..3_000 * 24]).unwrap();
-    vectors.build_graph();
+    while vectors.link_some(700) {}
     vectors.add(&ids[3_000..], &rows[3_000 * 24..]).unwrap();
 
     let mut found = 0;
@@ -233,19 +236,48 @@ fn a_kept_graph_serves_the_same_vectors_and_no_others() {
     };
     let mut first = of(&ids[..400], &numbers[..400 * 16]);
     assert_eq!(first.graph_bytes(), None);
-    first.build_graph();
+    assert!(!first.link_some(400));
     let bytes = first.graph_bytes().unwrap();
 
     let mut grown = of(&ids, &numbers);
-    assert!(grown.load_graph(&bytes) && grown.has_graph());
+    assert!(grown.load_graph(&bytes));
+    assert_eq!(grown.linked(), Some(400));
     let query = &numbers[450 * 16..451 * 16];
     assert_eq!(grown.search_by(Engine::Hnsw, query, 1, &All).unwrap()[0].id, 450);
 
     let turned: Vec<i64> = ids.iter().rev().copied().collect();
     for mut other in
-        [of(&turned, &numbers), of(&ids[..399], &numbers[..399 * 16]), of(&ids, &rows(500, 16, 4))]
+        [of(&turned, &numbers), of(&ids[..299], &numbers[..299 * 16]), of(&ids, &rows(500, 16, 4))]
     {
-        assert!(!other.load_graph(&bytes) && !other.has_graph());
+        assert!(!other.load_graph(&bytes) && other.linked().is_none());
     }
-    assert!(!grown.load_graph(&bytes[..7]));
+    assert!(!grown.load_graph(&bytes[..7]) && is_graph(&bytes));
+    for at in (0..bytes.len()).step_by(97) {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x10;
+        assert!(!grown.load_graph(&bad) && !is_graph(&bad));
+    }
+}
+
+#[test]
+fn a_kept_graph_serves_where_some_vectors_are_gone() {
+    let numbers = rows(600, 16, 3);
+    let ids: Vec<i64> = (0..600).collect();
+    let mut first = Vectors::new(16).unwrap();
+    first.add(&ids, &numbers).unwrap();
+    first.remove(17);
+    first.add(&[30], &numbers[..16]).unwrap();
+    while first.link_some(256) {}
+    let bytes = first.graph_bytes().unwrap();
+    let left: Vec<i64> = (0..600).filter(|id| ![17, 30].contains(id) && id % 7 != 1).collect();
+    let held: Vec<f32> = left.iter().flat_map(|id| &numbers[*id as usize * 16..][..16]).copied().collect();
+    let mut second = Vectors::new(16).unwrap();
+    second.add(&left, &held).unwrap();
+    second.add(&[30, 700], &[&numbers[..16], &numbers[..16]].concat()).unwrap();
+
+    assert!(second.load_graph(&bytes));
+
+    assert_eq!(second.linked(), Some(left.len() + 1));
+    let hits = second.search_by(Engine::Hnsw, &numbers[..16], 3, &All).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<i64>>(), [0, 30, 700]);
 }

@@ -5,6 +5,7 @@
 
 mod bytes;
 mod link;
+mod prune;
 mod walk;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};

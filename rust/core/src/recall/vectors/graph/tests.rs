@@ -121,3 +121,20 @@ fn bytes_give_the_same_graph_and_damaged_bytes_none() {
         assert!(Graph::from_bytes(&bad, SIZE).is_none(), "{at}");
     }
 }
+
+#[test]
+fn a_graph_without_some_slots_finds_the_others() {
+    let rows = rows(3_000, 5);
+    let mut graph = Graph::new(SIZE);
+    graph.extend(&rows, 2);
+    let kept: Vec<bool> = (0..3_000).map(|slot| slot % 5 != 2).collect();
+
+    let fewer = graph.without(&kept);
+
+    let left: Vec<f32> =
+        rows.chunks(SIZE).zip(&kept).filter(|(_, kept)| **kept).flat_map(|(row, _)| row).copied().collect();
+    assert_eq!(fewer.len(), 2_400);
+    assert!(recall(&fewer, &left, |_| true) > 0.97);
+    let again = Graph::from_bytes(&fewer.to_bytes(), SIZE).unwrap();
+    assert_eq!(again.to_bytes(), fewer.to_bytes());
+}
