@@ -1,18 +1,21 @@
-"""Memory search by meaning through a graph: what it finds, what is kept of it, and what may go wrong."""
+"""Memory search by meaning through a graph: what is found, what is kept, and what may go wrong."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
 import struct
-from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from amberlog import SearchResult, SessionMemory, SessionStore
 from support.word_embedder import WordEmbedder, cosine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 DIMENSIONS = 16
 NEAREST = 10
@@ -95,7 +98,9 @@ def test_a_scan_finds_all_of_the_nearest_and_makes_no_graph(tmp_path: Path) -> N
     path = tmp_path / "s.kohakutr"
     for engine in ("scan", "auto"):
         with SessionMemory(path, embedder(), engine=engine) as memory:
-            memory.index_events("alice", [{"type": "user_input", "content": text} for text in TEXTS])
+            memory.index_events(
+                "alice", [{"type": "user_input", "content": text} for text in TEXTS]
+            )
 
             assert found_of(memory, TEXTS) == 1.0
 
@@ -249,7 +254,9 @@ def rewrite(path: Path, changes: Sequence[tuple[bytes, bytes]]) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         rows = db.execute("SELECT rowid, value FROM events").fetchall()
         for old, new in changes:
-            quoted = [(rowid, value) for rowid, value in rows if bytes([0xA0 | len(old)]) + old in value]
+            quoted = [
+                (rowid, value) for rowid, value in rows if bytes([0xA0 | len(old)]) + old in value
+            ]
             for rowid, value in quoted:
                 db.execute(
                     "UPDATE events SET value = ? WHERE rowid = ?",

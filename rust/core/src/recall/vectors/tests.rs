@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{All, BYTES, Engine, Near, PLAIN, Vectors};
+use super::{All, BYTES, Engine, Near, PLAIN, Vectors, is_graph};
 
 /// Numbers without a pattern, the same each time.
 fn rows(count: usize, dimensions: usize, mut seed: u64) -> Vec<f32> {
