@@ -181,6 +181,11 @@ pub(super) fn prefetch(row: &[f32]) {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "bytes of a seed, and small numbers"
+)]
 mod tests {
     use super::*;
 

@@ -8,7 +8,7 @@ const FEW: usize = 2_000;
 /// How many vectors whose signs fit are looked at again: at least, for each hit, and one of so many in all.
 const AGAIN: usize = 4_000;
 const AGAIN_EACH: usize = 40;
-const AGAIN_OF: usize = 25;
+const AGAIN_OF: usize = 12;
 
 impl Vectors {
     pub(super) fn scan(&self, query: &[f32], k: usize, filter: &impl Filter) -> Vec<Near> {

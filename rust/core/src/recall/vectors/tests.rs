@@ -1,5 +1,11 @@
 //! Every way to search against a comparison with every vector in double precision.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "bytes of a seed, and small numbers"
+)]
+
 use proptest::prelude::*;
 
 use super::{All, BYTES, Engine, Near, PLAIN, Vectors, is_graph};
@@ -64,10 +70,10 @@ proptest! {
             vectors.remove(*id);
         }
 
-        let hits = vectors.search(query, k, &|slot: usize| slot % one_in == 0).unwrap();
+        let hits = vectors.search(query, k, &|slot: usize| slot.is_multiple_of(one_in)).unwrap();
 
         // A slot is the place of adding here, since no row is all zeros.
-        let expected = exact(&ids, rows, query, |at| at % one_in == 0 && !gone.contains(&(at as i64)));
+        let expected = exact(&ids, rows, query, |at| at.is_multiple_of(one_in) && !gone.contains(&(at as i64)));
         assert_nearest(&hits, &expected, k);
     }
 }

@@ -92,11 +92,11 @@ impl Inner {
         meaning: Meaning<'_>,
     ) -> Result<Vec<Near>> {
         let fault = self.fault(ACTION);
-        let mut shelves = self.shelves.lock();
-        let shelf = shelves.entry(meaning.model.clone()).or_default();
-        shelf.level(self, rows, indexes, meaning.model)?;
-        shelf.fetch_graph(rows, meaning.engine).map_err(&fault)?;
-        let Some(vectors) = &shelf.vectors else { return Ok(Vec::new()) };
+        let mut known = self.shelves.lock();
+        let held = known.entry(meaning.model.clone()).or_default();
+        held.level(self, rows, indexes, meaning.model)?;
+        held.fetch_graph(rows, meaning.engine).map_err(&fault)?;
+        let Some(vectors) = &held.vectors else { return Ok(Vec::new()) };
         // An index in memory knows the names of the one on disk and its own.
         let numbered = |name: Option<&str>| match (name, indexes.last()) {
             (None, _) => Ok(Some(None)),
@@ -108,7 +108,7 @@ impl Inner {
         let (Some(owner), Some(tool)) = (owner, tool) else { return Ok(Vec::new()) };
         let kinds =
             narrow.kinds.unwrap_or_default().iter().fold(0, |mask, kind| mask | 1_u64 << *kind as u32);
-        let traits = &shelf.traits;
+        let traits = &held.traits;
         let keeps = |slot: usize| keeps(&traits[slot], narrow, (owner, tool, kinds));
         vectors.search_by(meaning.engine, meaning.vector, k, &keeps)
     }

@@ -49,10 +49,10 @@ impl Inner {
     fn link_in_memory(&self, model: &Model, engine: Engine) -> Result<()> {
         model.check()?;
         self.on_index(|rows, indexes| {
-            let mut shelves = self.shelves.lock();
-            let shelf = shelves.entry(model.clone()).or_default();
-            shelf.level(self, rows, indexes, model)?;
-            shelf.fetch_graph(rows, engine).map_err(self.fault(ACTION))
+            let mut known = self.shelves.lock();
+            let held = known.entry(model.clone()).or_default();
+            held.level(self, rows, indexes, model)?;
+            held.fetch_graph(rows, engine).map_err(self.fault(ACTION))
         })?;
         while self.shelves.lock().get_mut(model).is_some_and(|shelf| shelf.link_some(engine)) {}
         Ok(())

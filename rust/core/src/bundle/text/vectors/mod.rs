@@ -122,13 +122,13 @@ impl Inner {
         if !super::find::has_index(connection).map_err(self.fault(ACTION))? {
             return Ok(Vec::new());
         }
-        let mut shelves = self.shelves.lock();
-        let shelf = shelves.entry(model.clone()).or_default();
-        let ids = shelf.missing(connection, model, limit).map_err(self.fault(ACTION))?;
+        let mut known = self.shelves.lock();
+        let held = known.entry(model.clone()).or_default();
+        let ids = held.missing(connection, model, limit).map_err(self.fault(ACTION))?;
         let mut pending = Vec::with_capacity(ids.len());
         for id in ids {
             let text = self.block_text(connection, id)?.ok_or_else(|| self.lost_row())?;
-            shelf.offered.insert(id.number(), digest(&text));
+            held.offered.insert(id.number(), digest(&text));
             pending.push((id.number(), text));
         }
         Ok(pending)
@@ -197,9 +197,9 @@ WHERE EXISTS (SELECT 1 FROM amber_vector WHERE model = m.id) ORDER BY id";
             return Err(Error::invalid(format!("the vector of text {row} holds NaN or an infinity")));
         }
         let offered: Vec<Option<i64>> = {
-            let mut shelves = self.shelves.lock();
-            let shelf = shelves.entry(model.clone()).or_default();
-            ids.iter().map(|id| shelf.offered.remove(id)).collect()
+            let mut known = self.shelves.lock();
+            let held = known.entry(model.clone()).or_default();
+            ids.iter().map(|id| held.offered.remove(id)).collect()
         };
         self.write(ACTION, |txn| self.keep(txn, model, (ids, &offered), rows))
     }
@@ -268,10 +268,10 @@ INSERT OR REPLACE INTO amber_vector (model, block, digest, numbers) VALUES (?1, 
         }
         model.check()?;
         self.on_index(|rows, indexes| {
-            let mut shelves = self.shelves.lock();
-            let shelf = shelves.entry(model.clone()).or_default();
-            shelf.level(self, rows, indexes, model)?;
-            Ok(shelf.live_count())
+            let mut known = self.shelves.lock();
+            let held = known.entry(model.clone()).or_default();
+            held.level(self, rows, indexes, model)?;
+            Ok(held.live_count())
         })
     }
 

@@ -144,12 +144,11 @@ impl Shelf {
             Some(vectors) if from == 0 && self.own_number() == Some(number) => vectors.graph_bytes(),
             _ => None,
         };
-        let mut vectors = match self.vectors.take().filter(|_| from > 0) {
-            Some(vectors) => vectors,
-            None => {
-                self.forget();
-                Vectors::new(model.dimensions)?
-            }
+        let mut vectors = if let Some(vectors) = self.vectors.take().filter(|_| from > 0) {
+            vectors
+        } else {
+            self.forget();
+            Vectors::new(model.dimensions)?
         };
         let mut select = rows.prepare_cached(AFTER).map_err(&fault)?;
         let mut found = select.query((number, from)).map_err(&fault)?;
