@@ -1,7 +1,8 @@
 """Search by meaning in a session, beside numpy's exact product and `hnswlib`.
 
 Texts are sentences of real dialogues where `AMBERLOG_DATA` names their directory, else made of
-words; vectors are those of the built-in embedder. Recall is that of the ten nearest by numpy.
+words; vectors are those of the built-in embedder. Recall is that of the ten nearest by numpy. Both
+graphs have 16 links chosen among 100, and 200 slots in view.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pytest
@@ -32,6 +33,16 @@ NEAREST = 10
 ASKED = 100
 ROUNDS = 5
 AT_ONCE = 2_000
+WHO = ["semantic", "hybrid", "one in a hundred", "hnsw", "one in a hundred, hnsw"]
+WHO += ["numpy", "hnswlib"]
+
+
+class PeersGraph(Protocol):
+    """The part of `hnswlib`'s graph that answers."""
+
+    def knn_query(
+        self, row: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]: ...
 
 
 class Asked:
@@ -49,12 +60,15 @@ class Asked:
             self.store.append_events("alice", events)
         self.memory = SessionMemory(self.store, self.embedder)
         self.memory.index()
+        self.graph = SessionMemory(self.store, self.embedder, engine="hnsw")
         self.rows = unit(np.asarray(self.embedder.encode(texts)))
         self.texts = texts
         self.queries = questions(ASKED)
         self.vectors = unit(np.asarray(self.embedder.encode(self.queries)))
 
-    def find(self, number: int, mode: str, kind: str | None = None) -> list[str]:
+    def find(
+        self, number: int, mode: str, kind: str | None = None, engine: str = "scan"
+    ) -> list[str]:
         """Asks without the embedder's part."""
         hits = self.store._bundle.memory_find(  # noqa: SLF001  # the query is embedded already
             self.queries[number],
@@ -62,6 +76,7 @@ class Asked:
             NEAREST,
             vector=self.vectors[number].tobytes(),
             model=self.embedder.model_id,
+            engine=engine,
             kinds=None if kind is None else [kind],
         )
         return [hit.content for hit in hits]
@@ -80,7 +95,25 @@ def session_with_vectors(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     return Asked(tmp_path_factory.mktemp("vectors"))
 
 
-@pytest.mark.parametrize("who", ["semantic", "hybrid", "one in a hundred", "numpy", "hnswlib"])
+@pytest.mark.parametrize("who", ["hnsw", "hnswlib"])
+def test_building(benchmark: Benchmark, asked: Asked, who: str) -> None:
+    """Makes the graph of all vectors, by all processors; ours is kept in the file as well."""
+    if who == "hnswlib":
+        pytest.importorskip("hnswlib")
+
+    def build() -> None:
+        began = time.process_time()
+        if who == "hnsw":
+            asked.graph.index()
+        else:
+            peers_graph(asked)
+        benchmark.extra_info["cpu_s"] = time.process_time() - began
+
+    benchmark.group = f"a graph of {SIZE}"
+    benchmark.pedantic(build, setup=None, rounds=1)
+
+
+@pytest.mark.parametrize("who", WHO)
 def test_query(benchmark: Benchmark, asked: Asked, who: str) -> None:
     """Asks a hundred questions, one at a time."""
     exact = np.argsort(-(asked.vectors @ asked.rows.T), axis=1, kind="stable")[:, :NEAREST]
@@ -96,7 +129,7 @@ def test_query(benchmark: Benchmark, asked: Asked, who: str) -> None:
     benchmark.group = f"ten nearest of {SIZE}"
     benchmark.pedantic(all_of_them, setup=None, rounds=ROUNDS)
     benchmark.extra_info["p50_us"] = 1e6 * median(took)
-    if who in ("semantic", "hnswlib", "numpy"):
+    if who in ("semantic", "hnsw", "hnswlib", "numpy"):
         benchmark.extra_info["recall"] = recall(asked, ask, exact)
 
 
@@ -105,17 +138,29 @@ def contestant(asked: Asked, who: str) -> Callable[[int], list[str]]:
     if who == "numpy":
         return lambda number: by_numpy(asked, number)
     if who == "hnswlib":
-        library = pytest.importorskip("hnswlib")
-        graph = library.Index("ip", asked.rows.shape[1])
-        graph.init_index(SIZE, M=16, ef_construction=100)
-        graph.add_items(asked.rows)
-        graph.set_ef(200)
+        graph = peers_graph(asked)
         return lambda number: [
             asked.texts[row] for row in graph.knn_query(asked.vectors[number], NEAREST)[0][0]
         ]
+    if who.endswith("hnsw"):
+        asked.graph.index()
+        kind = None if who == "hnsw" else "trigger"
+        return lambda number: asked.find(number, "semantic", kind, "hnsw")
     if who == "one in a hundred":
         return lambda number: asked.find(number, "semantic", "trigger")
     return lambda number: asked.find(number, who)
+
+
+def peers_graph(asked: Asked) -> PeersGraph:
+    """Returns `hnswlib`'s graph of the same vectors."""
+    library = pytest.importorskip("hnswlib")
+    made = library.Index("ip", asked.rows.shape[1])
+    made.init_index(SIZE, M=16, ef_construction=100)
+    made.add_items(asked.rows)
+    made.set_ef(200)
+    made.set_num_threads(1)
+    graph: PeersGraph = made
+    return graph
 
 
 def by_numpy(asked: Asked, number: int) -> list[str]:

@@ -321,6 +321,7 @@ class Bundle:
         *,
         vector: bytes | None = None,
         model: str | None = None,
+        engine: str = "auto",
         agent: str | None = None,
         kinds: list[str] | None = None,
         tool: str | None = None,
@@ -331,7 +332,8 @@ class Bundle:
     ) -> list[BlockHit]:
         """Returns the blocks that fit best, best first; no query raises.
 
-        `semantic` and `hybrid` take the query's vector, of 32-bit floats, and the model it is of.
+        `semantic` and `hybrid` take the query's vector, of 32-bit floats, and the model it is of;
+        `engine` says how the nearest are looked for: `auto`, `scan` or `hnsw`.
         """
 
     def memory_pending(self, model: str, dimensions: int, limit: int) -> list[tuple[int, str]]:
@@ -342,6 +344,9 @@ class Bundle:
 
     def memory_put_vectors(self, model: str, dimensions: int, ids: list[int], data: bytes) -> int:
         """Keeps vectors in one transaction; returns how many are of blocks that are still there."""
+
+    def memory_link(self, model: str, dimensions: int, engine: str) -> None:
+        """Makes and keeps the graph that an engine would go by, and links what is new to it."""
 
     def memory_has_vectors(self, model: str, dimensions: int) -> bool:
         """Returns whether there are vectors of a model, or the peer's of that size."""

@@ -81,6 +81,10 @@ class Meaning:
                 progress(done, max(total, done))
         return done
 
+    def link(self, engine: str) -> None:
+        """Makes the graph that a search by an engine would go by level with the vectors."""
+        self._bundle.memory_link(*self._size, engine)
+
     def vector(self, query: str) -> bytes:
         """Returns the vector of a query, as the core takes it.
 

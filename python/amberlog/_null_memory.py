@@ -45,6 +45,7 @@ class NullMemory:
         *,
         vector: bytes | None = None,
         model: str | None = None,
+        engine: str = "auto",
         agent: str | None = None,
         kinds: list[str] | None = None,
         tool: str | None = None,
@@ -54,7 +55,8 @@ class NullMemory:
         all_branches: bool = False,
     ) -> list[BlockHit]:
         """Returns no hits."""
-        del query, mode, k, vector, model, agent, kinds, tool, since, until, turns, all_branches
+        del query, mode, k, vector, model, engine, agent, kinds, tool, since, until, turns
+        del all_branches
         self._check()
         return []
 
@@ -87,6 +89,11 @@ class NullMemory:
         del model, dimensions, ids, data
         self._check()
         return 0
+
+    def memory_link(self, model: str, dimensions: int, engine: str) -> None:
+        """Does nothing."""
+        del model, dimensions, engine
+        self._check()
 
     def memory_has_vectors(self, model: str, dimensions: int) -> bool:
         """Returns False."""

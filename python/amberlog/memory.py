@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from amberlog.embedding import Embedder
 
 MODES = ("auto", "fts", "semantic", "hybrid")
+ENGINES = ("auto", "scan", "hnsw")
 MINUTE, HOUR = 60, 3600
 SearchMode = Literal["auto", "fts", "semantic", "hybrid"]
+SearchEngine = Literal["auto", "scan", "hnsw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,24 @@ class SessionMemory:
             stays open.
         embedder: Makes vectors of blocks and queries, so that blocks are found by meaning too. An
             append never waits for it, and what it has not embedded yet is found by its words.
+        engine: How the nearest vectors are found. `scan` looks at all of them; `hnsw` walks a graph
+            of neighbours, which `index` makes and the file keeps, and may miss some of the nearest;
+            `auto` scans but where there is a graph of some 300,000 vectors or more.
+
+    Raises:
+        ValueError: An unknown engine.
     """
 
     def __init__(
         self,
         path_or_store: str | os.PathLike[str] | SessionStore,
         embedder: Embedder | None = None,
+        *,
+        engine: SearchEngine = "auto",
     ) -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"unknown engine {engine!r}: it is one of {', '.join(ENGINES)}")
+        self._engine = engine
         self._owned: SessionStore | None = None
         if isinstance(path_or_store, SessionStore):
             self._store = path_or_store
@@ -170,6 +183,7 @@ class SessionMemory:
         count = self._bundle.memory_index(agent)
         if self._meaning is not None:
             self._meaning.fill(progress)
+            self._meaning.link(self._engine)
         elif progress is not None:
             progress(count, count)
         return count
@@ -198,7 +212,11 @@ class SessionMemory:
         if events and not self._is_log(agent, events):
             self._bundle.memory_give(agent, start_from, [dict(e) for e in events[start_from:]])
         count = self._bundle.memory_index(agent)
-        return count if self._meaning is None else max(count, self._meaning.fill())
+        if self._meaning is None:
+            return count
+        embedded = self._meaning.fill()
+        self._meaning.link(self._engine)
+        return max(count, embedded)
 
     def _is_log(self, agent: str, events: Sequence[Mapping[str, object]]) -> bool:
         for event in (events[0], events[-1]):
@@ -264,6 +282,7 @@ class SessionMemory:
             k,
             vector=vector,
             model=None if vector is None or self._meaning is None else self._meaning.model,
+            engine=self._engine,
             agent=agent,
             kinds=None if kinds is None else list(kinds),
             tool=tool,
@@ -351,4 +370,4 @@ def _result(hit: BlockHit) -> SearchResult:
     )
 
 
-__all__ = ["SearchMode", "SearchResult", "SessionMemory"]
+__all__ = ["SearchEngine", "SearchMode", "SearchResult", "SessionMemory"]

@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::lineage;
 use crate::lineage::usage;
 use crate::model::Draft;
+use crate::recall::vectors::Engine;
 
 /// An open session file. Every method may be called from any thread; after [`Bundle::close`] each
 /// of them fails but `close` itself.
@@ -215,6 +216,11 @@ impl Bundle {
     /// Keeps the vectors of blocks in one transaction; returns how many are still blocks.
     pub fn put_vectors(&self, model: &Model, ids: &[i64], rows: &[f32]) -> Result<usize> {
         self.inner.put_vectors(model, ids, rows)
+    }
+
+    /// Makes and keeps the graph that a search by an engine would go by, and links what is new to it.
+    pub fn link_vectors(&self, model: &Model, engine: Engine) -> Result<()> {
+        self.inner.link_vectors(model, engine)
     }
 
     /// Whether there are vectors of a model, its own or the peer's of that size.

@@ -204,6 +204,13 @@ SELECT count(*) FROM amber_text_data WHERE EXISTS (SELECT 1 FROM amber_block) AN
             report.add("amber_text", "", format!("{wiped} of its pages hold nothing but zeros"));
         }
     }
+    if has_table(connection, "amber_graph")? {
+        let (count, damaged) = text::check_graphs(connection)?;
+        for model in damaged {
+            report.add("amber_graph", model.to_string(), "the graph is not the one that was kept");
+        }
+        report.counts.insert("amber_graph".to_owned(), count);
+    }
     if has_table(connection, "fts_values")? {
         let mut select = connection.prepare("SELECT id, value FROM fts_values")?;
         let mut rows = select.query([])?;

@@ -176,6 +176,8 @@ pub enum Group {
     Given,
     /// Vectors of blocks.
     Vectors,
+    /// What finds the nearest among very many of them.
+    Graph,
     /// The keyword index that the peer's searches use.
     PeerText,
 }
@@ -225,6 +227,10 @@ CREATE TABLE IF NOT EXISTS amber_vector (id INTEGER PRIMARY KEY, model INTEGER N
 CREATE UNIQUE INDEX IF NOT EXISTS amber_vector_block ON amber_vector (model, block);
 CREATE TABLE IF NOT EXISTS amber_model (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, cleared INTEGER NOT NULL, last INTEGER NOT NULL, UNIQUE (name, dimensions));";
 
+/// Graphs of the vectors of a model, each in parts.
+const GRAPH: &str = "\
+CREATE TABLE IF NOT EXISTS amber_graph (id INTEGER PRIMARY KEY, model INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (model, part));";
+
 const PEER_TEXT: &str = "\
 CREATE VIRTUAL TABLE IF NOT EXISTS fts USING fts5(content, value_ref UNINDEXED);
 CREATE TABLE IF NOT EXISTS fts_values (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);";
@@ -239,6 +245,7 @@ impl Group {
             Self::Text => TEXT,
             Self::Given => GIVEN,
             Self::Vectors => VECTORS,
+            Self::Graph => GRAPH,
             Self::PeerText => PEER_TEXT,
         }
     }
@@ -252,6 +259,7 @@ impl Group {
             Self::Text => "amber_lane",
             Self::Given => "amber_given",
             Self::Vectors => "amber_model",
+            Self::Graph => "amber_graph",
             Self::PeerText => "fts",
         }
     }

@@ -2,6 +2,7 @@
 
 use amberlog_core::bundle::{BlockHit, Meaning, MemoryFilter, Model, Payload};
 use amberlog_core::recall::blocks::Kind;
+use amberlog_core::recall::vectors::Engine;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -74,6 +75,13 @@ fn kinds_of(names: Option<Vec<String>>) -> PyResult<Option<Vec<Kind>>> {
     kinds.collect::<PyResult<_>>().map(Some)
 }
 
+fn engine_of(name: &str) -> PyResult<Engine> {
+    Engine::named(name).ok_or_else(|| {
+        let known = Engine::ALL.map(Engine::name).join(", ");
+        PyValueError::new_err(format!("unknown engine '{name}': it is one of {known}"))
+    })
+}
+
 /// Reads floats in the byte order of the machine.
 fn floats(bytes: &[u8]) -> PyResult<Vec<f32>> {
     let (numbers, rest) = bytes.as_chunks::<4>();
@@ -116,7 +124,7 @@ impl PyBundle {
         py.detach(|| self.bundle.give(agent, start, &packed)).or_raise(py)
     }
 
-    #[pyo3(signature = (query, mode, k, *, vector=None, model=None, agent=None, kinds=None, tool=None, since=None, until=None, turns=None, all_branches=false))]
+    #[pyo3(signature = (query, mode, k, *, vector=None, model=None, engine="auto", agent=None, kinds=None, tool=None, since=None, until=None, turns=None, all_branches=false))]
     #[expect(clippy::too_many_arguments, reason = "each is a keyword of the search")]
     fn memory_find(
         &self,
@@ -126,6 +134,7 @@ impl PyBundle {
         k: usize,
         vector: Option<&[u8]>,
         model: Option<String>,
+        engine: &str,
         agent: Option<String>,
         kinds: Option<Vec<String>>,
         tool: Option<String>,
@@ -140,6 +149,7 @@ impl PyBundle {
             "hybrid" => Some(true),
             _ => return Err(PyValueError::new_err(format!("unknown search mode '{mode}'"))),
         };
+        let engine = engine_of(engine)?;
         let filter = MemoryFilter {
             agent,
             kinds: kinds_of(kinds)?,
@@ -158,7 +168,7 @@ impl PyBundle {
         };
         let vector = floats(vector)?;
         let model = Model { name, dimensions: vector.len() };
-        let meaning = Meaning { model: &model, vector: &vector, is_hybrid };
+        let meaning = Meaning { model: &model, vector: &vector, is_hybrid, engine };
         let hits = py.detach(|| self.bundle.find_near(query, k, &filter, meaning)).or_raise(py)?;
         Ok(hits.into_iter().map(PyBlockHit::of).collect())
     }
@@ -185,6 +195,12 @@ impl PyBundle {
         let model = Model { name: model, dimensions };
         let rows = floats(data)?;
         py.detach(|| self.bundle.put_vectors(&model, &ids, &rows)).or_raise(py)
+    }
+
+    fn memory_link(&self, py: Python<'_>, model: String, dimensions: usize, engine: &str) -> Outcome<()> {
+        let model = Model { name: model, dimensions };
+        let engine = engine_of(engine)?;
+        py.detach(|| self.bundle.link_vectors(&model, engine)).or_raise(py)
     }
 
     fn memory_pending_count(&self, py: Python<'_>, model: String, dimensions: usize) -> Outcome<u64> {

@@ -167,6 +167,19 @@ chosen!(
     distances, distances_body, (rows: &[u64], query: &[u64], out: &mut Vec<u16>)
 );
 
+/// Asks the processor to have a vector at hand soon. A hint: it changes no value.
+#[inline]
+pub(super) fn prefetch(row: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in row.chunks(LANES) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint about an address never faults, and SSE is part of every 64-bit x86.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _hint_of_other_processors = row;
+}
+
 #[cfg(test)]
 #[expect(
     clippy::cast_possible_truncation,

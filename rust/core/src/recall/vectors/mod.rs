@@ -1,6 +1,8 @@
 //! Vectors and those of them nearest to a query, by a scan or by a graph, behind one interface.
 
 mod codes;
+mod engine;
+mod graph;
 mod kernel;
 mod scan;
 
@@ -8,6 +10,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use self::codes::{Bytes, Signs};
+pub use self::engine::{Engine, is_graph};
+use self::graph::Graph;
 use crate::error::{Error, Result};
 
 /// The most numbers that a vector may have.
@@ -77,6 +81,8 @@ pub struct Vectors {
     gone_count: usize,
     slots: HashMap<i64, usize>,
     codes: Codes,
+    /// It links the first of the vectors, where there is one.
+    graph: Option<Graph>,
 }
 
 impl Vectors {
@@ -94,6 +100,7 @@ impl Vectors {
             gone_count: 0,
             slots: HashMap::new(),
             codes: Codes::Plain,
+            graph: None,
         })
     }
 
@@ -159,6 +166,18 @@ impl Vectors {
     /// The vectors nearest to a query among those that a filter keeps, the nearest first and equally near
     /// ones by id. There are fewer than `k` only where the filter keeps fewer.
     pub fn search(&self, query: &[f32], k: usize, filter: &impl Filter) -> Result<Vec<Near>> {
+        self.search_by(Engine::Auto, query, k, filter)
+    }
+
+    /// The same by a way of one's choice. By the graph, where there is one: others than the nearest may be
+    /// found for some of them.
+    pub fn search_by(
+        &self,
+        engine: Engine,
+        query: &[f32],
+        k: usize,
+        filter: &impl Filter,
+    ) -> Result<Vec<Near>> {
         if query.len() != self.dimensions {
             return Err(Error::invalid(format!(
                 "the query has {} numbers, the vectors {}",
@@ -168,7 +187,9 @@ impl Vectors {
         }
         check(query)?;
         let Some(query) = unit(query).filter(|_| k > 0 && !self.is_empty()) else { return Ok(Vec::new()) };
-        Ok(self.scan(&query.collect::<Vec<f32>>(), k, filter))
+        let query: Vec<f32> = query.collect();
+        let near = if self.walks(engine, filter) { self.by_graph(&query, k, filter) } else { None };
+        Ok(near.unwrap_or_else(|| self.scan(&query, k, filter)))
     }
 
     fn row(&self, slot: usize) -> &[f32] {

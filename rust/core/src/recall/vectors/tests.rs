@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 
-use super::{All, BYTES, Near, PLAIN, Vectors};
+use super::{All, BYTES, Engine, Near, PLAIN, Vectors, is_graph};
 
 /// Numbers without a pattern, the same each time.
 fn rows(count: usize, dimensions: usize, mut seed: u64) -> Vec<f32> {
@@ -164,4 +164,126 @@ fn bad_numbers_and_other_sizes_are_refused_whole() {
     assert!(vectors.add(&[1], &[1., 0., 0.]).is_err());
     assert!(vectors.search(&[1., 0., 0.], 1, &All).is_err());
     assert!(vectors.is_empty() && Vectors::new(0).is_err() && Vectors::new(40_000).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_graph_agrees_with_a_plain_comparison_whatever_is_added_and_removed(
+        steps in proptest::collection::vec((0_i64..80, any::<bool>()), 1..160),
+        dimensions in 2_usize..24,
+        k in 1_usize..12,
+        seed in 1_u64..u64::MAX,
+        one_in in 1_usize..3,
+    ) {
+        let numbers = rows(81, dimensions, seed);
+        let row = |id: usize| &numbers[id * dimensions..(id + 1) * dimensions];
+        let mut vectors = Vectors::new(dimensions).unwrap();
+        vectors.link_some(9);
+        let mut model = std::collections::BTreeMap::new();
+        let mut slots = 0;
+
+        for (id, is_added) in steps {
+            if is_added {
+                vectors.add(&[id], row(id as usize)).unwrap();
+                model.insert(id, slots);
+                slots += 1;
+            } else {
+                prop_assert_eq!(vectors.remove(id), model.remove(&id).is_some());
+            }
+            if slots % 3 == 0 {
+                vectors.link_some(2);
+            }
+        }
+
+        let (ids, at): (Vec<i64>, Vec<usize>) = model.into_iter().unzip();
+        let held: Vec<f32> = ids.iter().flat_map(|id| row(*id as usize)).copied().collect();
+        let keeps = |slot: usize| slot % one_in == 0;
+        let hits = vectors.search_by(Engine::Hnsw, row(80), k, &keeps).unwrap();
+        assert_nearest(&hits, &exact(&ids, &held, row(80), |place| keeps(at[place])), k);
+    }
+}
+
+#[test]
+fn a_graph_of_many_finds_almost_all_and_a_narrow_filter_finds_all() {
+    let count = 4_000;
+    let ids: Vec<i64> = (0..count as i64).collect();
+    let numbers = rows(count + 20, 24, 5);
+    let (rows, queries) = numbers.split_at(count * 24);
+    let mut vectors = Vectors::new(24).unwrap();
+    vectors.add(&ids[..3_000], &rows[..3_000 * 24]).unwrap();
+    while vectors.link_some(700) {}
+    vectors.add(&ids[3_000..], &rows[3_000 * 24..]).unwrap();
+
+    let mut found = 0;
+    for query in queries.chunks(24) {
+        let expected = exact(&ids, rows, query, |_| true);
+        let hits = vectors.search_by(Engine::Hnsw, query, 10, &All).unwrap();
+        assert_eq!(hits.len(), 10);
+        found += hits.iter().filter(|hit| expected[..10].iter().any(|(id, _)| *id == hit.id)).count();
+        let some = vectors.search_by(Engine::Hnsw, query, 10, &|slot: usize| slot % 100 == 7).unwrap();
+        assert_nearest(&some, &exact(&ids, rows, query, |at| at % 100 == 7), 10);
+        let all = vectors.search_by(Engine::Hnsw, query, count + 1, &All).unwrap();
+        assert_eq!(all.len(), count);
+    }
+
+    assert!(found >= 190, "{found} of 200");
+}
+
+#[test]
+fn a_kept_graph_serves_the_same_vectors_and_no_others() {
+    let numbers = rows(500, 16, 3);
+    let ids: Vec<i64> = (0..500).collect();
+    let of = |ids: &[i64], numbers: &[f32]| {
+        let mut vectors = Vectors::new(16).unwrap();
+        vectors.add(ids, numbers).unwrap();
+        vectors
+    };
+    let mut first = of(&ids[..400], &numbers[..400 * 16]);
+    assert_eq!(first.graph_bytes(), None);
+    assert!(!first.link_some(400));
+    let bytes = first.graph_bytes().unwrap();
+
+    let mut grown = of(&ids, &numbers);
+    assert!(grown.load_graph(&bytes));
+    assert_eq!(grown.linked(), Some(400));
+    let query = &numbers[450 * 16..451 * 16];
+    assert_eq!(grown.search_by(Engine::Hnsw, query, 1, &All).unwrap()[0].id, 450);
+
+    let turned: Vec<i64> = ids.iter().rev().copied().collect();
+    for mut other in
+        [of(&turned, &numbers), of(&ids[..299], &numbers[..299 * 16]), of(&ids, &rows(500, 16, 4))]
+    {
+        assert!(!other.load_graph(&bytes) && other.linked().is_none());
+    }
+    assert!(!grown.load_graph(&bytes[..7]) && is_graph(&bytes));
+    for at in (0..bytes.len()).step_by(97) {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x10;
+        assert!(!grown.load_graph(&bad) && !is_graph(&bad));
+    }
+}
+
+#[test]
+fn a_kept_graph_serves_where_some_vectors_are_gone() {
+    let numbers = rows(600, 16, 3);
+    let ids: Vec<i64> = (0..600).collect();
+    let mut first = Vectors::new(16).unwrap();
+    first.add(&ids, &numbers).unwrap();
+    first.remove(17);
+    first.add(&[30], &numbers[..16]).unwrap();
+    while first.link_some(256) {}
+    let bytes = first.graph_bytes().unwrap();
+    let left: Vec<i64> = (0..600).filter(|id| ![17, 30].contains(id) && id % 7 != 1).collect();
+    let held: Vec<f32> = left.iter().flat_map(|id| &numbers[*id as usize * 16..][..16]).copied().collect();
+    let mut second = Vectors::new(16).unwrap();
+    second.add(&left, &held).unwrap();
+    second.add(&[30, 700], &[&numbers[..16], &numbers[..16]].concat()).unwrap();
+
+    assert!(second.load_graph(&bytes));
+
+    assert_eq!(second.linked(), Some(left.len() + 1));
+    let hits = second.search_by(Engine::Hnsw, &numbers[..16], 3, &All).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<i64>>(), [0, 30, 700]);
 }

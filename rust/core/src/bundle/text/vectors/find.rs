@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::recall::fuse::{Fused, fuse};
 use crate::recall::query::parse;
 use crate::recall::snippet::snippet;
-use crate::recall::vectors::Near;
+use crate::recall::vectors::{Engine, Near};
 
 /// As many of each side are ranked together for each hit, and at least.
 const DEPTH: usize = 5;
@@ -28,6 +28,8 @@ pub struct Meaning<'a> {
     pub vector: &'a [f32],
     /// Whether words count as well.
     pub is_hybrid: bool,
+    /// How the nearest are looked for.
+    pub engine: Engine,
 }
 
 impl Inner {
@@ -43,6 +45,9 @@ impl Inner {
         let query = parse(text);
         if k == 0 {
             return Ok(Vec::new());
+        }
+        if meaning.engine == Engine::Hnsw {
+            self.link_for_search(meaning.model, meaning.engine)?;
         }
         let narrow = narrowed(filter);
         let depth = if meaning.is_hybrid { k.saturating_mul(DEPTH).max(DEPTH_AT_LEAST) } else { k };
@@ -90,6 +95,7 @@ impl Inner {
         let mut known = self.shelves.lock();
         let held = known.entry(meaning.model.clone()).or_default();
         held.level(self, rows, indexes, meaning.model)?;
+        held.fetch_graph(rows, meaning.engine).map_err(&fault)?;
         let Some(vectors) = &held.vectors else { return Ok(Vec::new()) };
         // An index in memory knows the names of the one on disk and its own.
         let numbered = |name: Option<&str>| match (name, indexes.last()) {
@@ -104,7 +110,7 @@ impl Inner {
             narrow.kinds.unwrap_or_default().iter().fold(0, |mask, kind| mask | 1_u64 << *kind as u32);
         let traits = &held.traits;
         let keeps = |slot: usize| keeps(&traits[slot], narrow, (owner, tool, kinds));
-        vectors.search(meaning.vector, k, &keeps)
+        vectors.search_by(meaning.engine, meaning.vector, k, &keeps)
     }
 }
 

@@ -4,6 +4,7 @@
 //! of. It is derived: what it was made from can be embedded again. It is never written with an append.
 
 mod find;
+mod kept;
 mod peer;
 mod shelf;
 
@@ -14,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::find::Meaning;
+pub(in crate::bundle) use self::kept::check_graphs;
 use self::shelf::Shelf;
 use super::id::BlockId;
 use super::{Mark, mark, set_mark};

@@ -61,6 +61,10 @@ pub(in crate::bundle) struct Shelf {
     pub(super) traits: Vec<Traits>,
     /// The digests of texts that were handed out to be embedded.
     pub(super) offered: HashMap<i64, i64>,
+    /// Whether the file was asked for the graph of the vectors.
+    pub(super) is_fetched: bool,
+    /// How many vectors the graph links that the file holds; 0 where it has none that fits.
+    pub(super) kept: usize,
     read: Read,
     /// The count of moves that the traits belong to; `None` where they must be read again.
     moves: Option<i64>,
@@ -75,6 +79,8 @@ impl Default for Shelf {
             vectors: None,
             traits: Vec::new(),
             offered: HashMap::new(),
+            is_fetched: false,
+            kept: 0,
             read: Read::Nothing,
             moves: None,
             cursors: [0; Origin::ALL.len()],
@@ -133,6 +139,11 @@ impl Shelf {
         if from == newest {
             return Ok(true);
         }
+        // Where vectors were taken away, the graph serves those that are left.
+        let graph = match &self.vectors {
+            Some(vectors) if from == 0 && self.own_number() == Some(number) => vectors.graph_bytes(),
+            _ => None,
+        };
         let mut vectors = if let Some(vectors) = self.vectors.take().filter(|_| from > 0) {
             vectors
         } else {
@@ -163,6 +174,9 @@ impl Shelf {
             }
         }
         vectors.add(&ids, &numbers)?;
+        if let Some(graph) = graph {
+            vectors.load_graph(&graph);
+        }
         self.vectors = Some(vectors);
         self.read = Read::Own(number, cleared, newest);
         Ok(true)
@@ -188,6 +202,16 @@ impl Shelf {
     fn forget(&mut self) {
         self.traits.clear();
         self.moves = None;
+        self.is_fetched = false;
+        self.kept = 0;
+    }
+
+    /// The number of the model whose own vectors these are.
+    pub(super) fn own_number(&self) -> Option<i64> {
+        match self.read {
+            Read::Own(number, ..) => Some(number),
+            _ => None,
+        }
     }
 
     fn read_all_traits(&mut self, indexes: &[Index<'_>]) -> rusqlite::Result<()> {
