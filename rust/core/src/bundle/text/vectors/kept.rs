@@ -54,7 +54,9 @@ impl Inner {
             held.level(self, rows, indexes, model)?;
             held.fetch_graph(rows, engine).map_err(self.fault(ACTION))
         })?;
-        while self.shelves.lock().get_mut(model).is_some_and(|shelf| shelf.link_some(engine)) {}
+        while self.shelves.lock().get_mut(model).is_some_and(|shelf| shelf.link_some(engine)) {
+            self.shelves.give_way();
+        }
         Ok(())
     }
 
