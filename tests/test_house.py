@@ -35,6 +35,7 @@ WRAPPERS = {
     "_matrix.py",
     "_meaning.py",
     "_null.py",
+    "_null_memory.py",
     "hashed.py",
     "identity.py",
     "index.py",
