@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 import struct
 from contextlib import closing
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -304,3 +305,23 @@ def test_a_graph_that_was_dropped_is_made_again(tmp_path: Path) -> None:
 
     assert part >= 0.95
     assert linked(path) == len(TEXTS)
+
+
+def test_appends_and_searches_go_on_while_a_graph_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "s.kohakutr"
+    texts = [f"text number {n}" for n in range(4_000)]
+    with SessionStore(path) as store:
+        record(store, texts)
+        with SessionMemory(store, embedder()) as memory:
+            memory.index()
+        with SessionMemory(store, embedder(), engine="hnsw") as memory:
+            linker = Thread(target=memory.index)
+            linker.start()
+            for number in range(20):
+                record(store, [f"said meanwhile {number}"], agent="bob")
+                hits = SessionMemory(store, embedder()).search(texts[7], "semantic", k=1)
+                assert [hit.content for hit in hits] == [texts[7]]
+            linker.join()
+
+            assert len(store.get_events("bob")) == 20
+            assert linked(path) >= len(texts)

@@ -9,22 +9,31 @@ const LANES: usize = 16;
 fn dot_body(one: &[f32], other: &[f32]) -> f32 {
     let (ones, one_rest) = one.as_chunks::<LANES>();
     let (others, other_rest) = other.as_chunks::<LANES>();
+    // Every place in the lanes is a constant once unrolled, or they would not stay in a register.
     let mut lanes = [0.0_f32; LANES];
     for (a, b) in ones.iter().zip(others) {
         for lane in 0..LANES {
             lanes[lane] += a[lane] * b[lane];
         }
     }
-    for (lane, (a, b)) in lanes.iter_mut().zip(one_rest.iter().zip(other_rest)) {
-        *lane += a * b;
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
+    if !one_rest.is_empty() {
+        let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
+        a[..one_rest.len()].copy_from_slice(one_rest);
+        b[..other_rest.len()].copy_from_slice(other_rest);
+        for lane in 0..LANES {
+            lanes[lane] += a[lane] * b[lane];
         }
-        width /= 2;
     }
+    for lane in 0..8 {
+        lanes[lane] += lanes[lane + 8];
+    }
+    for lane in 0..4 {
+        lanes[lane] += lanes[lane + 4];
+    }
+    for lane in 0..2 {
+        lanes[lane] += lanes[lane + 2];
+    }
+    lanes[0] += lanes[1];
     lanes[0]
 }
 

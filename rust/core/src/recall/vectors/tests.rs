@@ -10,6 +10,10 @@ use proptest::prelude::*;
 
 use super::{All, BYTES, Engine, Near, PLAIN, Vectors, is_graph};
 
+fn place(id: i64) -> usize {
+    usize::try_from(id).unwrap()
+}
+
 /// Numbers without a pattern, the same each time.
 fn rows(count: usize, dimensions: usize, mut seed: u64) -> Vec<f32> {
     let mut numbers = Vec::with_capacity(count * dimensions);
@@ -186,7 +190,7 @@ proptest! {
 
         for (id, is_added) in steps {
             if is_added {
-                vectors.add(&[id], row(id as usize)).unwrap();
+                vectors.add(&[id], row(place(id))).unwrap();
                 model.insert(id, slots);
                 slots += 1;
             } else {
@@ -198,8 +202,8 @@ proptest! {
         }
 
         let (ids, at): (Vec<i64>, Vec<usize>) = model.into_iter().unzip();
-        let held: Vec<f32> = ids.iter().flat_map(|id| row(*id as usize)).copied().collect();
-        let keeps = |slot: usize| slot % one_in == 0;
+        let held: Vec<f32> = ids.iter().flat_map(|id| row(place(*id))).copied().collect();
+        let keeps = |slot: usize| slot.is_multiple_of(one_in);
         let hits = vectors.search_by(Engine::Hnsw, row(80), k, &keeps).unwrap();
         assert_nearest(&hits, &exact(&ids, &held, row(80), |place| keeps(at[place])), k);
     }
@@ -276,7 +280,7 @@ fn a_kept_graph_serves_where_some_vectors_are_gone() {
     while first.link_some(256) {}
     let bytes = first.graph_bytes().unwrap();
     let left: Vec<i64> = (0..600).filter(|id| ![17, 30].contains(id) && id % 7 != 1).collect();
-    let held: Vec<f32> = left.iter().flat_map(|id| &numbers[*id as usize * 16..][..16]).copied().collect();
+    let held: Vec<f32> = left.iter().flat_map(|id| &numbers[place(*id) * 16..][..16]).copied().collect();
     let mut second = Vectors::new(16).unwrap();
     second.add(&left, &held).unwrap();
     second.add(&[30, 700], &[&numbers[..16], &numbers[..16]].concat()).unwrap();

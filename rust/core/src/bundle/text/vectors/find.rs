@@ -42,17 +42,30 @@ impl Inner {
         meaning: Meaning<'_>,
     ) -> Result<Vec<BlockHit>> {
         meaning.model.check()?;
-        let query = parse(text);
         if k == 0 {
             return Ok(Vec::new());
         }
-        if meaning.engine == Engine::Hnsw {
-            self.link_for_search(meaning.model, meaning.engine)?;
+        if let Some(found) = self.find_linked(text, k, filter, (meaning, true))? {
+            return Ok(found);
         }
+        self.link_for_search(meaning.model, meaning.engine)?;
+        self.find_linked(text, k, filter, (meaning, false)).map(Option::unwrap_or_default)
+    }
+
+    /// The same; `None` where vectors are to be linked first and that is to be waited for.
+    fn find_linked(
+        &self,
+        text: &str,
+        k: usize,
+        filter: &MemoryFilter,
+        (meaning, must_link): (Meaning<'_>, bool),
+    ) -> Result<Option<Vec<BlockHit>>> {
+        let query = parse(text);
         let narrow = narrowed(filter);
         let depth = if meaning.is_hybrid { k.saturating_mul(DEPTH).max(DEPTH_AT_LEAST) } else { k };
         self.on_index(|rows, indexes| {
-            let near = self.nearest(rows, indexes, depth, &narrow, meaning)?;
+            let near = self.nearest(rows, indexes, depth, &narrow, (meaning, must_link))?;
+            let Some(near) = near else { return Ok(None) };
             let words = if meaning.is_hybrid && !query.is_empty() {
                 find(indexes, &query, depth, &narrow).map_err(self.fault(ACTION))?
             } else {
@@ -70,7 +83,7 @@ impl Inner {
                 block.snippet = snippet(&block.content, &query);
                 blocks.push(block);
             }
-            Ok(blocks)
+            Ok(Some(blocks))
         })
     }
 
@@ -89,14 +102,17 @@ impl Inner {
         indexes: &[Index<'_>],
         k: usize,
         narrow: &Narrow<'_>,
-        meaning: Meaning<'_>,
-    ) -> Result<Vec<Near>> {
+        (meaning, must_link): (Meaning<'_>, bool),
+    ) -> Result<Option<Vec<Near>>> {
         let fault = self.fault(ACTION);
         let mut known = self.shelves.lock();
         let held = known.entry(meaning.model.clone()).or_default();
         held.level(self, rows, indexes, meaning.model)?;
         held.fetch_graph(rows, meaning.engine).map_err(&fault)?;
-        let Some(vectors) = &held.vectors else { return Ok(Vec::new()) };
+        if must_link && held.lacks_links(meaning.engine) {
+            return Ok(None);
+        }
+        let Some(vectors) = &held.vectors else { return Ok(Some(Vec::new())) };
         // An index in memory knows the names of the one on disk and its own.
         let numbered = |name: Option<&str>| match (name, indexes.last()) {
             (None, _) => Ok(Some(None)),
@@ -105,12 +121,12 @@ impl Inner {
         };
         let owner = numbered(narrow.agent).map_err(&fault)?;
         let tool = numbered(narrow.tool).map_err(&fault)?;
-        let (Some(owner), Some(tool)) = (owner, tool) else { return Ok(Vec::new()) };
+        let (Some(owner), Some(tool)) = (owner, tool) else { return Ok(Some(Vec::new())) };
         let kinds =
             narrow.kinds.unwrap_or_default().iter().fold(0, |mask, kind| mask | 1_u64 << *kind as u32);
         let traits = &held.traits;
         let keeps = |slot: usize| keeps(&traits[slot], narrow, (owner, tool, kinds));
-        vectors.search_by(meaning.engine, meaning.vector, k, &keeps)
+        vectors.search_by(meaning.engine, meaning.vector, k, &keeps).map(Some)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{ACTION, Model};
 use crate::bundle::handle::Inner;
 use crate::db::schema::{Group, has_table};
 use crate::error::{Error, Result};
-use crate::recall::vectors::{Engine, is_graph};
+use crate::recall::vectors::{Engine, Vectors, is_graph};
 
 /// So many vectors are linked before other searches get a turn.
 const STEP: usize = 1000;
@@ -54,7 +54,9 @@ impl Inner {
             held.level(self, rows, indexes, model)?;
             held.fetch_graph(rows, engine).map_err(self.fault(ACTION))
         })?;
-        while self.shelves.lock().get_mut(model).is_some_and(|shelf| shelf.link_some(engine)) {}
+        while self.shelves.lock().get_mut(model).is_some_and(|shelf| shelf.link_some(engine)) {
+            self.shelves.give_way();
+        }
         Ok(())
     }
 
@@ -104,6 +106,12 @@ impl Shelf {
         Ok(())
     }
 
+    /// Whether vectors are not linked that an engine would want to be.
+    pub(super) fn lacks_links(&self, engine: Engine) -> bool {
+        let count = |vectors: &Vectors| (vectors.linked().unwrap_or_default(), vectors.ids().len());
+        engine == Engine::Hnsw && self.vectors.as_ref().map(count).is_some_and(|(linked, all)| linked < all)
+    }
+
     /// Links some of the vectors that are not linked; whether there are more.
     fn link_some(&mut self, engine: Engine) -> bool {
         let Some(vectors) = &mut self.vectors else { return false };
@@ -118,7 +126,8 @@ impl Shelf {
         let vectors = self.vectors.as_ref()?;
         let count = vectors.linked().filter(|count| *count > 0)?;
         let is_fresh = count.saturating_sub(self.kept).saturating_mul(NEW_OF) >= count;
-        Some(Fresh { number, count, bytes: vectors.graph_bytes().filter(|_| is_fresh)? })
+        let bytes = if is_fresh { vectors.graph_bytes() } else { None };
+        bytes.map(|bytes| Fresh { number, count, bytes })
     }
 }
 

@@ -9,6 +9,7 @@ mod peer;
 mod shelf;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -40,11 +41,23 @@ pub struct Model {
 #[derive(Default)]
 pub(in crate::bundle) struct Shelves {
     known: Mutex<HashMap<Model, Shelf>>,
+    /// How many threads wait for them.
+    waiting: AtomicUsize,
 }
 
 impl Shelves {
     fn lock(&self) -> MutexGuard<'_, HashMap<Model, Shelf>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        known
+    }
+
+    /// Lets those go first that wait, for whoever unlocks and locks again would pass them.
+    fn give_way(&self) {
+        while self.waiting.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ const SIZE: usize = 24;
 fn rows(count: usize, mut seed: u64) -> Vec<f32> {
     let mut draw = move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        f32::from(i16::from_ne_bytes([(seed >> 40) as u8, (seed >> 48) as u8])) / 32768.0
+        f32::from(i16::from_ne_bytes([seed.to_le_bytes()[5], seed.to_le_bytes()[6]])) / 32768.0
     };
     let centres: Vec<f32> = (0..20 * SIZE).map(|_| draw()).collect();
     let mut out = Vec::new();
@@ -36,15 +36,15 @@ fn exact(rows: &[f32], query: &[f32], k: usize, keeps: impl Fn(usize) -> bool) -
 
 fn recall(graph: &Graph, rows: &[f32], keeps: impl Fn(usize) -> bool + Copy) -> f64 {
     let queries = self::rows(50, 99);
-    let mut met = 0;
+    let mut met = 0_u32;
     for query in queries.chunks(SIZE) {
         let found = graph.search(rows, query, 10, None, keeps);
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|slot| keeps(*slot)));
         let wanted = exact(rows, query, 10, keeps);
-        met += found.iter().filter(|slot| wanted.contains(slot)).count();
+        met += u32::try_from(found.iter().filter(|slot| wanted.contains(slot)).count()).unwrap();
     }
-    met as f64 / 500.0
+    f64::from(met) / 500.0
 }
 
 #[test]
