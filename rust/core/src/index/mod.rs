@@ -8,6 +8,7 @@ mod fill;
 mod follow;
 mod handle;
 mod list;
+mod meta;
 mod moment;
 mod name;
 mod print;
