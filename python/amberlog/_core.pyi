@@ -1,9 +1,9 @@
 """The compiled core: sessions on disk, the index over them, the codec, and the rules of a log.
 
-The parts for chat sessions, for embedding, for the index, for the rules of a log, for memory search and
-for the search over all sessions have files of their own, `_core_chat.pyi`, `_core_embed.pyi`,
-`_core_index.pyi`, `_core_lineage.pyi`, `_core_memory.pyi` and `_core_recall.pyi`; at run time all are in
-this one module.
+The parts for chat sessions, for embedding, for the index, for the rules of a log, for memory search
+and for the search over all sessions have files of their own, `_core_chat.pyi`, `_core_embed.pyi`,
+`_core_index.pyi`, `_core_lineage.pyi`, `_core_memory.pyi` and `_core_recall.pyi`; at run time all
+are in this one module.
 """
 
 from collections.abc import Mapping
