@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
-pytest.importorskip("mcp")
+if not hasattr(pytest.importorskip("mcp"), "Client"):
+    pytest.skip("needs version 2 of mcp; a peer may hold it at 1", allow_module_level=True)
 
 from fastapi.testclient import TestClient
 from mcp import Client

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import pytest
 
-pytest.importorskip("mcp")
+if not hasattr(pytest.importorskip("mcp"), "Client"):
+    pytest.skip("needs version 2 of mcp; a peer may hold it at 1", allow_module_level=True)
 
 from mcp import Client, StdioServerParameters, stdio_client
 
