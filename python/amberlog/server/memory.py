@@ -64,8 +64,8 @@ class Asked(BaseModel):
         )
 
 
-class BlockFound(BaseModel):
-    """A block that a search found; `docs/recall.md` says what the fields mean."""
+class Block(BaseModel):
+    """What every search says of a block; `docs/recall.md` says what the fields mean."""
 
     content: str
     round: int
@@ -81,6 +81,11 @@ class BlockFound(BaseModel):
     event_key: str
     turn: int | None
     snippet: str
+
+
+class BlockFound(Block):
+    """A block that a search of one session found."""
+
     keyword_rank: int | None
     vector_rank: int | None
 
@@ -160,25 +165,11 @@ class AskedAll(Asked):
     by_session: bool = False
 
 
-class BlockOfAll(BaseModel):
+class BlockOfAll(Block):
     """A block that a search in all sessions found."""
 
     session: str
     path: str
-    content: str
-    round: int
-    block: int
-    agent: str
-    block_type: str
-    score: float
-    ts: float
-    tool_name: str
-    channel: str
-    block_id: str
-    event_id: int
-    event_key: str
-    turn: int | None
-    snippet: str
 
 
 class FoundInAll(BaseModel):
