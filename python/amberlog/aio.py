@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 import functools
 from itertools import islice
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from amberlog import resuming, session, tool
 from amberlog._aio_chat import AsyncChatStore, AsyncHierarchicalChatStore
@@ -31,56 +40,37 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
-class Awaited(Generic[P, T]):
-    """A method that runs a verb of `SessionStore` on a thread and returns what it returns."""
+class Twin(Protocol[S_co]):
+    """What has verbs to be awaited, above what has them to be called."""
 
-    def __init__(self, verb: Callable[Concatenate[SessionStore, P], T]) -> None:
+    def beneath(self) -> S_co:
+        """Returns what runs the verbs."""
+
+
+class Awaited(Generic[S, P, T]):
+    """A method that runs a verb of what lies beneath on a thread and returns what it returns."""
+
+    def __init__(self, verb: Callable[Concatenate[S, P], T]) -> None:
         self._verb = verb
         self.__doc__ = verb.__doc__
 
     @overload
-    def __get__(self, store: None, owner: type[AsyncSessionStore]) -> Self: ...
+    def __get__(self, twin: None, owner: type[Twin[S]]) -> Self: ...
     @overload
     def __get__(
-        self, store: AsyncSessionStore, owner: type[AsyncSessionStore]
+        self, twin: Twin[S], owner: type[Twin[S]]
     ) -> Callable[P, Coroutine[None, None, T]]: ...
     def __get__(
-        self, store: AsyncSessionStore | None, owner: type[AsyncSessionStore]
+        self, twin: Twin[S] | None, owner: type[Twin[S]]
     ) -> Self | Callable[P, Coroutine[None, None, T]]:
-        """Returns the verb, bound to the store beneath and awaitable."""
-        if store is None:
+        """Returns the verb, bound to what lies beneath and awaitable."""
+        if twin is None:
             return self
-        beneath = store.store
-
-        @functools.wraps(self._verb)
-        async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await asyncio.to_thread(self._verb, beneath, *args, **kwargs)
-
-        return awaited
-
-
-class RecallVerb(Generic[P, T]):
-    """A method that runs a verb of `Recall` on a thread and returns what it returns."""
-
-    def __init__(self, verb: Callable[Concatenate[Recall, P], T]) -> None:
-        self._verb = verb
-        self.__doc__ = verb.__doc__
-
-    @overload
-    def __get__(self, search: None, owner: type[AsyncRecall]) -> Self: ...
-    @overload
-    def __get__(
-        self, search: AsyncRecall, owner: type[AsyncRecall]
-    ) -> Callable[P, Coroutine[None, None, T]]: ...
-    def __get__(
-        self, search: AsyncRecall | None, owner: type[AsyncRecall]
-    ) -> Self | Callable[P, Coroutine[None, None, T]]:
-        """Returns the verb, bound to the search beneath and awaitable."""
-        if search is None:
-            return self
-        beneath = search.recall
+        beneath = twin.beneath()
 
         @functools.wraps(self._verb)
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -106,6 +96,10 @@ class AsyncSessionStore:
     async def open_readonly(cls, path: str | os.PathLike[str]) -> Self:
         """Opens a session to read it, as `SessionStore.open_readonly` does."""
         return cls(await asyncio.to_thread(SessionStore.open_readonly, path))
+
+    def beneath(self) -> SessionStore:
+        """Returns the store beneath."""
+        return self.store
 
     async def __aenter__(self) -> Self:
         return self
@@ -284,11 +278,15 @@ class AsyncRecall:
     def __repr__(self) -> str:
         return f"AsyncRecall({self.recall!r})"
 
-    close = RecallVerb(Recall.close)
-    read_block = RecallVerb(Recall.read_block)
-    refresh = RecallVerb(Recall.refresh)
-    search = RecallVerb(Recall.search)
-    stats = RecallVerb(Recall.stats)
+    def beneath(self) -> Recall:
+        """Returns the search beneath."""
+        return self.recall
+
+    close = Awaited(Recall.close)
+    read_block = Awaited(Recall.read_block)
+    refresh = Awaited(Recall.refresh)
+    search = Awaited(Recall.search)
+    stats = Awaited(Recall.stats)
 
 
 async def open_session(
